@@ -1,0 +1,237 @@
+"""Events to bytes and the chain over them (LOGFORMAT, Event). Bytes are made once.
+
+header      magic, session, seq, id, type, version, flags, step, source, times, fence
+commitment  SHA-256(salt, payload)
+digest(n)   SHA-256("sawlog/1 event", digest(n-1), header, commitment)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Callable
+from functools import cache
+from typing import Any, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from sawlog.store.content import MediaPart
+from sawlog.store.envelope import IGNORABLE, Blob, NewEvent, Prepared
+from sawlog.store.errors import InvalidEvent
+from sawlog.store.events.base import Payload
+from sawlog.store.events.registry import Registry
+from sawlog.store.ids import keyed_id
+from sawlog.store.text import TextObject, seal
+
+_MAGIC = b"sawlog/1"
+_HEAD = struct.Struct(">8s16sQ16s")
+_MIDDLE = struct.Struct(">IIQ")
+_TAIL = struct.Struct(">qqQ")
+_LENGTH = struct.Struct(">I")
+_encode = msgspec.json.Encoder().encode
+
+
+def genesis(session: bytes) -> bytes:
+    """The digest before a session's first event."""
+    return hashlib.sha256(b"sawlog/1 genesis" + session).digest()
+
+
+def commit(salt: bytes, payload: bytes) -> bytes:
+    """The commitment to a payload: it stays when salt and payload are erased."""
+    return hashlib.sha256(salt + payload).digest()
+
+
+def header(
+    session: bytes,
+    seq: int,
+    id: bytes,
+    type: str,
+    version: int,
+    flags: int,
+    step: int,
+    source: str,
+    occurred_at: int,
+    recorded_at: int,
+    fence: int,
+) -> bytes:
+    """The hashed header of an event: big-endian, type and source with a 4-byte length."""
+    kind = type.encode()
+    channel = source.encode()
+    return b"".join(
+        (
+            _HEAD.pack(_MAGIC, session, seq, id),
+            _LENGTH.pack(len(kind)),
+            kind,
+            _MIDDLE.pack(version, flags, step),
+            _LENGTH.pack(len(channel)),
+            channel,
+            _TAIL.pack(occurred_at, recorded_at, fence),
+        )
+    )
+
+
+def link(previous: bytes, head: bytes, commitment: bytes) -> bytes:
+    """The chain digest of an event from the one before it."""
+    return hashlib.sha256(b"sawlog/1 event" + previous + head + commitment).digest()
+
+
+def prepare(
+    new: NewEvent,
+    registry: Registry,
+    now: int,
+    make_id: Callable[[], bytes],
+    make_salt: Callable[[], bytes],
+) -> Prepared:
+    """An event ready to be linked: long or odd texts sealed, payload encoded, id chosen.
+
+    Raises InvalidEvent, naming the path, for what cannot be stored.
+    """
+    kind = registry.declared(type(new.payload))
+    blobs: dict[bytes, Blob] = {blob.digest: blob for blob in new.blobs}
+    cites: dict[bytes, None] = {}
+    payload = _sealed(new.payload, kind.name, blobs, cites)
+    try:
+        encoded = _encode(payload)
+    except (UnicodeEncodeError, TypeError, OverflowError) as error:
+        raise InvalidEvent(str(error), path=kind.name) from error
+    _check_source(new.source)
+    if new.step is not None and not 0 <= new.step < 2**63:
+        raise InvalidEvent(f"step {new.step} is no step number", path="step")
+    for blob in new.blobs:
+        if blob.digest not in cites:
+            raise InvalidEvent("a blob came with it that its payload does not name", path="blobs")
+    if new.id is not None and len(new.id) != 16:
+        raise InvalidEvent("an event id has 16 bytes", path="id")
+    if new.id is not None:
+        chosen = new.id
+    elif new.key is not None:
+        chosen = keyed_id(new.key)
+    else:
+        chosen = make_id()
+    redacted = payload.redacted
+    return Prepared(
+        id=chosen,
+        type=kind.name,
+        version=kind.version,
+        flags=IGNORABLE if new.ignorable else 0,
+        step=new.step or 0,
+        source=new.source,
+        occurred_at=now if new.occurred_at is None else new.occurred_at,
+        payload=encoded,
+        salt=make_salt(),
+        blobs=tuple(blobs.values()),
+        cites=tuple(cites),
+        step_given=new.step is not None,
+        occurred_given=new.occurred_at is not None,
+        open=kind.open,
+        redacted=None if redacted is None else redacted.number,
+    )
+
+
+def _check_source(source: str) -> None:
+    # Lower-case ASCII, for a channel is named by the harness and never by content; a tool's or a
+    # hook's own name may hold any printable ASCII.
+    channel = source.partition(":")[0]
+    if not channel or not source.isascii() or len(source) > 255:
+        raise InvalidEvent(f"{source!r} is no channel", path="source")
+    if any(not ("a" <= c <= "z" or "0" <= c <= "9" or c in "-_.") for c in channel):
+        raise InvalidEvent(f"{source!r} is no channel: lower-case ASCII only", path="source")
+    if any(c <= " " or c == "\x7f" for c in source):
+        raise InvalidEvent(f"{source!r} is no channel", path="source")
+
+
+# --- sealing ------------------------------------------------------------------------------------
+# A plan says, for each field of a struct, whether it may hold texts; fields that cannot are left
+# alone. Plans are made once for each struct type.
+
+_PLAIN, _TEXT, _STRUCT, _TUPLE = range(4)
+
+
+@cache
+def _plan(struct_type: type[msgspec.Struct]) -> tuple[tuple[str, int], ...]:
+    hints = get_type_hints(struct_type)
+    plan: list[tuple[str, int]] = []
+    for name in struct_type.__struct_fields__:
+        kind = _kind(hints[name])
+        if kind != _PLAIN:
+            plan.append((name, kind))
+    return tuple(plan)
+
+
+def _kind(hint: Any) -> int:
+    if hint is TextObject:
+        return _TEXT
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        return _STRUCT
+    if get_origin(hint) is tuple:
+        inner = [_kind(item) for item in get_args(hint) if item is not Ellipsis]
+        return _TUPLE if any(kind != _PLAIN for kind in inner) else _PLAIN
+    return max((_kind(item) for item in get_args(hint) if item is not type(None)), default=_PLAIN)
+
+
+def _sealed(
+    value: Payload, path: str, blobs: dict[bytes, Blob], cites: dict[bytes, None]
+) -> Payload:
+    sealed = _seal_struct(value, path, blobs, cites)
+    assert isinstance(sealed, Payload)
+    return sealed
+
+
+def _seal_struct(
+    value: msgspec.Struct, path: str, blobs: dict[bytes, Blob], cites: dict[bytes, None]
+) -> msgspec.Struct:
+    changed: dict[str, Any] = {}
+    if isinstance(value, MediaPart) and value.blob:
+        _cite(value.blob, path, cites)
+    for name, kind in _plan(type(value)):
+        old = getattr(value, name)
+        if old is None:
+            continue
+        new = _seal_value(old, kind, f"{path}.{name}", blobs, cites)
+        if new is not old:
+            changed[name] = new
+    return msgspec.structs.replace(value, **changed) if changed else value
+
+
+def _seal_value(
+    value: Any, kind: int, path: str, blobs: dict[bytes, Blob], cites: dict[bytes, None]
+) -> Any:
+    if kind == _TEXT:
+        if isinstance(value, str):
+            text, blob = seal(value)
+            if blob is not None:
+                blobs.setdefault(blob.digest, blob)
+                cites[blob.digest] = None
+            return value if isinstance(text, str) else text
+        if isinstance(value, TextObject):
+            if value.blob:
+                _cite(value.blob, path, cites)
+            return value
+        raise InvalidEvent(f"{type(value).__name__} is no text", path=path)
+    if kind == _STRUCT:
+        if not isinstance(value, msgspec.Struct):
+            raise InvalidEvent(f"{type(value).__name__} does not belong here", path=path)
+        return _seal_struct(value, path, blobs, cites)
+    new: list[Any] = []
+    differs = False
+    for at, item in enumerate(value):
+        where = f"{path}[{at}]"
+        if isinstance(item, msgspec.Struct) and not isinstance(item, TextObject):
+            sealed: Any = _seal_struct(item, where, blobs, cites)
+        elif isinstance(item, str | TextObject):
+            sealed = _seal_value(item, _TEXT, where, blobs, cites)
+        else:
+            sealed = item
+        differs = differs or sealed is not item
+        new.append(sealed)
+    return tuple(new) if differs else value
+
+
+def _cite(digest: str, path: str, cites: dict[bytes, None]) -> None:
+    try:
+        raw = bytes.fromhex(digest)
+    except ValueError:
+        raw = b""
+    if len(raw) != 32:
+        raise InvalidEvent(f"{digest!r} is no SHA-256 in hex", path=path)
+    cites[raw] = None

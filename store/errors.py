@@ -1,0 +1,186 @@
+"""Every error that sawlog raises, in one tree.
+
+SawlogError
+├── StoreError                 the log or its database
+│   ├── Conflict               another append came first, or a batch is half known
+│   ├── Leased                 another owner drives this session
+│   ├── Fenced                 this lease was taken over
+│   ├── InvalidEvent           an event that cannot be stored as it is
+│   ├── Busy                   the database stayed locked past the bound
+│   ├── StoreFull              no room on the medium
+│   ├── ReadOnly               the medium or the handle cannot be written
+│   ├── OutcomeUnknown         the connection was lost while committing
+│   ├── Damaged                stored bytes do not fit their digests
+│   ├── NoStore                there is no sawlog store at that place
+│   ├── NoSession              no session of that name or id
+│   ├── WrongPosition          a follower's position from another store
+│   ├── OldSchema              the store waits for a migration
+│   └── NewerSchema            the store was written by a newer sawlog
+├── FormatError                a foreign file that cannot be read
+│   ├── UnknownFormat          it is none of the known formats
+│   └── TooLarge               a line, a nesting or a count is above its bound
+├── BuildError                 a step that cannot be built or replayed
+│   ├── Refused                the builder's named refusal, as an exception
+│   ├── NoStep                 no step of that number
+│   └── UnknownNumber          a fold, form, renderer, profile or policy that is not installed
+├── ToolError                  a tool call used in a way that the log does not allow
+├── AttemptFailed              the provider refused, or the sending broke
+└── ConfigError                an option or a setting that means nothing here
+
+A message says what is wrong and what mends it; facts are fields.
+"""
+
+from __future__ import annotations
+
+
+class SawlogError(Exception):
+    """The root of the tree: catch it to catch all that sawlog raises on purpose."""
+
+
+class StoreError(SawlogError):
+    """Raised when the log or its database refuses."""
+
+
+class Conflict(StoreError):
+    """Raised when the head is not where the caller believed, or a batch is only half known."""
+
+    def __init__(
+        self, message: str, *, expected: int | None = None, actual: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.expected = expected
+        self.actual = actual
+
+
+class Leased(StoreError):
+    """Raised when a session is driven by another owner whose lease is live."""
+
+    def __init__(self, message: str, *, owner: str, expires_at: int = 0) -> None:
+        super().__init__(message)
+        self.owner = owner
+        self.expires_at = expires_at
+
+
+class Fenced(StoreError):
+    """Raised when the lease given was taken over: its holder must stop."""
+
+    def __init__(self, message: str, *, owner: str = "") -> None:
+        super().__init__(message)
+        self.owner = owner
+
+
+class InvalidEvent(StoreError):
+    """Raised when a value cannot be stored; `path` names the field."""
+
+    def __init__(self, message: str, *, path: str = "") -> None:
+        super().__init__(f"{path}: {message}" if path else message)
+        self.path = path
+
+
+class Busy(StoreError):
+    """Raised when the database stayed locked by others past the bound."""
+
+
+class StoreFull(StoreError):
+    """Raised when the medium has no room: nothing of the append was written."""
+
+
+class ReadOnly(StoreError):
+    """Raised when something must be written and the medium or the handle forbids it."""
+
+
+class OutcomeUnknown(StoreError):
+    """Raised when the connection broke at commit; the same call with the same ids settles it."""
+
+
+class Damaged(StoreError):
+    """Raised when stored bytes do not fit their digests; `session` and `seq` say where."""
+
+    def __init__(self, message: str, *, session: str = "", seq: int = 0) -> None:
+        super().__init__(message)
+        self.session = session
+        self.seq = seq
+
+
+class NoStore(StoreError):
+    """Raised when there is no sawlog store at the place named."""
+
+
+class NoSession(StoreError):
+    """Raised when no session has that name, id or prefix for this tenant."""
+
+
+class WrongPosition(StoreError):
+    """Raised when a follower's position was given by another store, or before a restore."""
+
+
+class OldSchema(StoreError):
+    """Raised when the store waits for a migration; the message names the command."""
+
+
+class NewerSchema(StoreError):
+    """Raised when the store was written by a newer sawlog."""
+
+
+class FormatError(SawlogError):
+    """Raised when a foreign file cannot be read; `path` and `line` say where."""
+
+    def __init__(self, message: str, *, path: str = "", line: int = 0) -> None:
+        super().__init__(message)
+        self.path = path
+        self.line = line
+
+
+class UnknownFormat(FormatError):
+    """Raised when a file is none of the known formats or holds no whole record."""
+
+
+class TooLarge(FormatError):
+    """Raised when a line, a nesting or a count of a foreign file is above its bound."""
+
+
+class BuildError(SawlogError):
+    """Raised when a step cannot be built or replayed."""
+
+
+class Refused(BuildError):
+    """Raised by callers that asked for a packet and got the builder's named refusal.
+
+    `reason` is one of `blocked`, `awaiting_approval`, `cannot_fit`, `missing_blob`,
+    `nothing_to_send`; `needs` says what is needed.
+    """
+
+    def __init__(self, reason: str, message: str, needs: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.needs = needs
+
+
+class NoStep(BuildError):
+    """Raised when a session has no step of that number."""
+
+
+class UnknownNumber(BuildError):
+    """Raised when a fold, form, renderer, profile or policy is not installed under that number."""
+
+
+class ToolError(SawlogError):
+    """Raised when a tool call is used in a way that the log does not allow."""
+
+
+class AttemptFailed(SawlogError):
+    """Raised when the provider refused a request or the sending broke.
+
+    `kind` is the class of the refusal, `status` the HTTP status (0: none), `request_id` the
+    provider's.
+    """
+
+    def __init__(self, message: str, *, kind: str, status: int = 0, request_id: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.status = status
+        self.request_id = request_id
+
+
+class ConfigError(SawlogError):
+    """Raised when an option or a setting means nothing here."""

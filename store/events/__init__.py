@@ -1,0 +1,43 @@
+"""The event types of sawlog: the shared language of all rooms."""
+
+from __future__ import annotations
+
+from sawlog.store.events import conversation, lifecycle, steps, world
+from sawlog.store.events.registry import Registry
+
+CORE = Registry(
+    (
+        lifecycle.SessionCreated,
+        lifecycle.SessionForked,
+        lifecycle.HistoryRewound,
+        lifecycle.HistoryTrimmed,
+        lifecycle.CompactionStarted,
+        lifecycle.CompactionCompleted,
+        lifecycle.CompactionFailed,
+        lifecycle.ForeignRecord,
+        conversation.MessageUser,
+        conversation.MessageSystem,
+        conversation.MessageAssistant,
+        conversation.ToolRequested,
+        conversation.ToolStarted,
+        conversation.ToolFinished,
+        conversation.ToolDenied,
+        conversation.ApprovalRequested,
+        conversation.ApprovalDecided,
+        world.ObservationRecorded,
+        world.ToolsChanged,
+        steps.PacketBuilt,
+        steps.PacketRecorded,
+        steps.AttemptSent,
+        steps.AttemptAnswered,
+        steps.AttemptRefused,
+        steps.AttemptLost,
+        steps.AttemptRunning,
+        steps.StepCompleted,
+        steps.StepFailed,
+        steps.StepRefused,
+        steps.StepAbandoned,
+        steps.PolicySet,
+    )
+)
+"""The types that come with this release; `CORE.extended(...)` adds others."""

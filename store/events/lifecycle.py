@@ -1,0 +1,85 @@
+"""The life of a session: its start, cuts of its history, foreign records."""
+
+from __future__ import annotations
+
+from sawlog.store.events.base import EventId, Payload
+from sawlog.store.events.registry import event
+from sawlog.store.text import Text
+
+
+@event("session.created", 1)
+class SessionCreated(Payload):
+    """The first event. An import says the format and the foreign session's own id.
+
+    `parent` is the source id of the session that started this one. `differs_from` (session id,
+    hex) and `differs_at` (record position) name the session whose file this one's contradicts.
+    """
+
+    name: Text = ""
+    format: str = ""
+    source_id: Text = ""
+    parent: Text = ""
+    differs_from: str = ""
+    differs_at: int = -1
+
+
+@event("session.forked", 1)
+class SessionForked(Payload):
+    """The first own event of a fork: parent (hex), the seq it leaves at, the digest there."""
+
+    parent: str
+    at: int
+    digest: str
+
+
+@event("history.rewound", 1)
+class HistoryRewound(Payload):
+    """All history after seq `to` and before this event is no longer shown."""
+
+    to: int
+    reason: Text = ""
+
+
+@event("history.trimmed", 1)
+class HistoryTrimmed(Payload):
+    """The caller or a foreign tool shows the results of these calls in another form from here on."""
+
+    calls: tuple[Text, ...] = ()
+    form: str = "stub"
+    reason: Text = ""
+
+
+@event("compaction.started", 1)
+class CompactionStarted(Payload):
+    """A compaction began; until it is completed, packets are as before."""
+
+    trigger: str = ""
+    foreign: bool = False
+
+
+@event("compaction.completed", 1)
+class CompactionCompleted(Payload):
+    """The history that continues, as ids of events in order.
+
+    A foreign one holds what its file could say: the summary as text or opaque, or `unknown`.
+    """
+
+    foreign: bool = False
+    history: tuple[EventId, ...] = ()
+    summary: Text = ""
+    opaque: Text = ""
+    unknown: bool = False
+
+
+@event("compaction.failed", 1)
+class CompactionFailed(Payload):
+    """A compaction ended without effect."""
+
+    reason: Text = ""
+
+
+@event("foreign.record", 1)
+class ForeignRecord(Payload):
+    """A record of a foreign file that the model did not see; always ignorable."""
+
+    kind: Text = ""

@@ -1,0 +1,206 @@
+"""Packets, attempts and steps: what was built, what left, what came back."""
+
+from __future__ import annotations
+
+import msgspec
+
+from sawlog.store.events.base import EventId, Named, Payload
+from sawlog.store.events.registry import event
+from sawlog.store.text import Text
+
+
+class Keep(msgspec.Struct, frozen=True, tag_field="t", tag="keep"):
+    """Entries i to j-1 of the base's list."""
+
+    i: int
+    j: int
+
+
+class Run(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag="run"):
+    """Parts of the events first to last: part 0 is every part of every shown event in seq order.
+
+    `args` is a list of (name, text or seq).
+    """
+
+    section: str
+    first: int
+    last: int
+    part: int = 0
+    form: str = "full"
+    number: int = 1
+    args: tuple[tuple[str, str | int], ...] = ()
+
+
+@event("packet.built", 1)
+class PacketBuilt(Payload):
+    """What one step's packet was made of, and the digests of what must come out again.
+
+    `counts` are (zone, units) in the measure named; `size` is the body's length in bytes;
+    `prefix` the digest of what this reply's bound items are bound to; `base` the seq of another
+    `packet.built` of the branch (0: none) whose entries `parts` may keep.
+    """
+
+    fold: int
+    policy: Named
+    measure: Named
+    profile: Named
+    renderer: Named
+    api: str
+    model: Text
+    params: Text
+    method: str
+    path: str
+    headers: tuple[tuple[str, str], ...]
+    as_of: int
+    missing: tuple[str, ...]
+    counts: tuple[tuple[str, int], ...]
+    semantic: str
+    request: str
+    size: int
+    base: int
+    parts: tuple[Keep | Run, ...]
+    prefix: str = ""
+    profile_digest: str = ""
+    replaces: EventId = ""
+    fallback_of: EventId = ""
+
+
+class Literal(msgspec.Struct, frozen=True, tag_field="t", tag="literal"):
+    """Bytes of a recorded body that stand nowhere earlier."""
+
+    text: Text
+
+
+@event("packet.recorded", 1)
+class PacketRecorded(Payload):
+    """A request that another program built: its bytes are the truth.
+
+    The body is the spans one after the other; `base` is the seq of an earlier `packet.recorded`
+    whose spans i to j-1 a `keep` repeats.
+    """
+
+    api: str
+    method: str = "POST"
+    path: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    model: Text = ""
+    request: str = ""
+    size: int = 0
+    base: int = 0
+    spans: tuple[Keep | Literal, ...] = ()
+    origin: str = "recorded"
+
+
+@event("attempt.sent", 1)
+class AttemptSent(Payload):
+    """The bytes of a packet are about to leave; durable before the first one does.
+
+    `number` counts the attempts of a step from 1. `url` and `headers` are what was dialled, as far
+    as it is known and no secret.
+    """
+
+    packet: EventId
+    number: int = 1
+    url: Text = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    client: str = ""
+
+
+@event("attempt.answered", 1)
+class AttemptAnswered(Payload):
+    """A whole reply arrived. `body` is as received; empty for a stream, whose assembler is named.
+
+    `usage` and `stop_reason` are the provider's own words.
+    """
+
+    number: int = 1
+    status: int = 200
+    request_id: Text = ""
+    response_id: Text = ""
+    model: Text = ""
+    account: Text = ""
+    stop_reason: Text = ""
+    usage: Text = ""
+    body: Text = ""
+    assembler: Named | None = None
+    interrupted: bool = False
+
+
+@event("attempt.refused", 1)
+class AttemptRefused(Payload):
+    """The provider refused. `kind` is the class that sawlog gives the refusal."""
+
+    number: int = 1
+    kind: str = "provider_error"
+    status: int = 0
+    request_id: Text = ""
+    message: Text = ""
+    body: Text = ""
+
+
+@event("attempt.lost", 1)
+class AttemptLost(Payload):
+    """Nobody knows what became of an attempt."""
+
+    number: int = 1
+    reason: Text = ""
+
+
+@event("attempt.running", 1)
+class AttemptRunning(Payload):
+    """The provider works on it and gave a handle to ask again."""
+
+    number: int = 1
+    handle: Text = ""
+
+
+@event("step.completed", 1)
+class StepCompleted(Payload):
+    """The step has its reply. `reconstructed`: a foreign file showed the step."""
+
+    stop_reason: Text = ""
+    reconstructed: bool = False
+
+
+@event("step.failed", 1)
+class StepFailed(Payload):
+    """The step ended without a reply."""
+
+    reason: Text = ""
+    reconstructed: bool = False
+
+
+@event("step.refused", 1)
+class StepRefused(Payload):
+    """The model declined to answer; the turn leaves by policy."""
+
+    reason: Text = ""
+
+
+@event("step.abandoned", 1)
+class StepAbandoned(Payload):
+    """The caller gave the step up."""
+
+    reason: Text = ""
+    reconstructed: bool = False
+
+
+@event("policy.set", 1)
+class PolicySet(Payload):
+    """The rules that hold from here on, with their whole text where no release brings them.
+
+    `policy`, `pairing`, `measure`, `profile` and `renderer` are named and numbered; `window` is
+    the model's window in units of the measure (0: none).
+    """
+
+    policy: Named
+    pairing: Named = Named("default")
+    fold: int = 1
+    measure: Named = Named("utf8-quarter")
+    profile: Named | None = None
+    renderer: Named | None = None
+    window: int = 0
+    reserve: int = 0
+    params: Text = ""
+    policy_text: Text = ""
+    profile_text: Text = ""

@@ -1,0 +1,141 @@
+"""Text fields: a string, or an object where a string will not do (LOGFORMAT, Event, Text).
+
+A text that is not valid Unicode travels as base64 of its WTF-8 bytes; one above 4,096 raw bytes
+is a blob. The same text always gives the same value, so texts compare without their contents.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+
+import msgspec
+
+from sawlog.store.envelope import Blob
+
+LIMIT = 4096
+"""Raw bytes above which a text is a blob; part of format 1."""
+
+WTF8 = "text/wtf-8"
+UTF8 = "text/plain"
+
+
+class TextObject(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A text that is no plain string.
+
+    Either `wtf8` (base64 of WTF-8), or `blob` (hex SHA-256 of the raw bytes) with `size` in bytes
+    and `media`; `head`, `tail` and `limit` (bytes) together ask for a preview.
+    """
+
+    wtf8: str = ""
+    blob: str = ""
+    size: int = 0
+    media: str = ""
+    head: str | None = None
+    tail: str | None = None
+    limit: int = 0
+
+    @property
+    def is_preview(self) -> bool:
+        """True when packets show head and tail instead of the whole."""
+        return self.limit > 0
+
+
+Text = str | TextObject
+
+
+class BlobMissing(KeyError):
+    """Raised when a content is needed whose blob the caller did not provide."""
+
+    def __init__(self, digest: str) -> None:
+        super().__init__(digest)
+        self.digest = digest
+
+
+def raw_bytes(text: str) -> bytes:
+    """The raw bytes of a text: UTF-8, or WTF-8 where it holds lone surrogates."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def seal(text: str) -> tuple[Text, Blob | None]:
+    """The stored value of a text and the blob that it needs, if any."""
+    # Four bytes a character is the most that UTF-8 takes: most texts are settled without encoding.
+    if len(text) * 4 <= LIMIT:
+        if text.isascii():
+            return text, None
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return TextObject(wtf8=base64.b64encode(raw_bytes(text)).decode()), None
+        return text, None
+    try:
+        raw = text.encode()
+        media = UTF8
+    except UnicodeEncodeError:
+        raw = raw_bytes(text)
+        media = WTF8
+    if len(raw) <= LIMIT:
+        if media == UTF8:
+            return text, None
+        return TextObject(wtf8=base64.b64encode(raw).decode()), None
+    blob = Blob(hashlib.sha256(raw).digest(), raw, media)
+    return TextObject(blob=blob.digest.hex(), size=len(raw), media=media), blob
+
+
+def preview(text: str, limit: int) -> tuple[Text, Blob | None]:
+    """The stored value of a text that packets show in at most `limit` bytes, and its blob.
+
+    A text within the limit is stored as any other. Above it the value carries the head and the
+    tail that are shown; the notice between them is the form's and counts, too. `limit` is at
+    least 512 bytes.
+    """
+    if limit < 512:
+        raise ValueError("a preview limit below 512 bytes leaves no room for its notice")
+    raw = raw_bytes(text)
+    if len(raw) <= limit:
+        return seal(text)
+    room = limit - PREVIEW_NOTICE_ROOM
+    head = raw[: room * 2 // 3].decode("utf-8", "ignore")
+    tail = raw[len(raw) - room // 3 :].decode("utf-8", "ignore")
+    media = UTF8
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        media = WTF8
+    blob = Blob(hashlib.sha256(raw).digest(), raw, media)
+    return (
+        TextObject(
+            blob=blob.digest.hex(),
+            size=len(raw),
+            media=media,
+            head=head,
+            tail=tail,
+            limit=limit,
+        ),
+        blob,
+    )
+
+
+PREVIEW_NOTICE_ROOM = 192
+"""Bytes of a preview's limit that are kept for the notice between head and tail."""
+
+
+def plain(text: Text, blobs: Mapping[str, bytes]) -> str:
+    """The text itself. Raises BlobMissing when `blobs` (hex digest to raw bytes) lacks it."""
+    if isinstance(text, str):
+        return text
+    if text.blob:
+        try:
+            raw = blobs[text.blob]
+        except KeyError:
+            raise BlobMissing(text.blob) from None
+        return raw.decode("utf-8", "surrogatepass")
+    return base64.b64decode(text.wtf8).decode("utf-8", "surrogatepass")
+
+
+def size_of(text: Text) -> int:
+    """Raw bytes of a text, without its contents."""
+    if isinstance(text, str):
+        return len(text) if text.isascii() else len(text.encode())
+    return text.size if text.blob else len(base64.b64decode(text.wtf8))
