@@ -27,9 +27,9 @@ class Entry(msgspec.Struct, frozen=True):
     `authority` is `system`, `developer`, `user`, `assistant`, `tool` or `none`; `trust` is
     `trusted` or `untrusted`. `status` of a result is `ok`, `error`, or the kind of a synthetic one.
     `name` is the tool's for tools, calls and results, the media type for media.
-    `text`: the text; a call's argument source; a tool's JSON `{"name","description","schema"}`
-    pieces live in `name`, `about` and `text` (its input schema); bound and raw: the raw source;
-    media: `sha256:` and the digest, or the URL, or `file:` and the id.
+    `text`: the text; a call's argument source; a tool's source (a JSON object with `name`,
+    `description`, `parameters`); for bound and raw parts their source as received; for media
+    `sha256:` and the digest, or the URL, or `file:` and the id.
     """
 
     first: bool
@@ -44,7 +44,6 @@ class Entry(msgspec.Struct, frozen=True):
     call_id: str = ""
     call_kind: str = "json"
     namespace: str = ""
-    about: str = ""
     api: str = ""
     bound: str = ""
     readable: str = ""

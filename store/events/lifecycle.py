@@ -42,7 +42,7 @@ class HistoryRewound(Payload):
 
 @event("history.trimmed", 1)
 class HistoryTrimmed(Payload):
-    """The caller or a foreign tool shows the results of these calls in another form from here on."""
+    """From here on the results of these calls are shown in another form, by a caller's choice."""
 
     calls: tuple[Text, ...] = ()
     form: str = "stub"

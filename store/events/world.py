@@ -30,10 +30,14 @@ class ObservationRecorded(Payload):
 
 
 class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A tool as the model is told of it. `source` is the JSON schema of its input."""
+    """A tool as the model is told of it.
+
+    `source` is a JSON object with `name`, `description` (may be absent) and `parameters` (the JSON
+    schema of its input); renderers put it into each API's form. `effect` is the tool's effect
+    class: `read_only`, `idempotent` or `side_effect`.
+    """
 
     name: Text
-    description: Text
     source: Text
     effect: str = "side_effect"
 

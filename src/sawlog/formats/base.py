@@ -32,7 +32,7 @@ class ForeignEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ForeignRecord(msgspec.Struct, frozen=True):
-    """One record of a file: its place, the hex SHA-256 of its bytes, and its events (at least one)."""
+    """One record of a file: its place, the hex SHA-256 of its bytes, its events (one or more)."""
 
     position: int
     digest: str
