@@ -1,0 +1,45 @@
+"""What every test may ask for: a store of each kind, and the rules of the run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from tests.postgres import PostgresServer
+
+# A developer's own store and server are never touched, whatever the shell says of them.
+for _name in [name for name in os.environ if name.startswith(("PG", "SAWLOG_"))]:
+    del os.environ[_name]
+
+# The suite tries the same examples at each run; `make test-long` looks for new ones.
+settings.register_profile("suite", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("long", deadline=None, max_examples=2_000, print_blob=True)
+settings.load_profile("suite")
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A running PostgreSQL server, one for each test process."""
+    server = PostgresServer.start()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
+    """The URL of an empty PostgreSQL database."""
+    with postgres_server.database() as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a store that does not exist yet, once for each kind of database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'store.db'}"
+    url: str = request.getfixturevalue("postgres_url")
+    return url

@@ -1,0 +1,292 @@
+"""Who may import whom: the floors of the house, held by reading every import statement."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from fnmatch import fnmatchcase
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import sawlog
+from tests.fresh import import_milliseconds, imported_modules
+
+FACE = Path(sawlog.__file__).parent
+
+
+class Room(NamedTuple):
+    """The files of a room, and what they may import besides each other and the standard library."""
+
+    files: tuple[str, ...]
+    may_import: tuple[str, ...] = ()
+
+
+# A file belongs to the first room with a pattern that fits (`*` crosses folders). What it may
+# import is named by room, by file of another room, or by top-level module from outside.
+HOUSE: dict[str, Room] = {
+    # Floor 1: what can happen, and the log of what did.
+    "store values": Room(
+        (
+            "store/__init__.py",
+            "store/checkpoint.py",
+            "store/codec.py",
+            "store/content.py",
+            "store/envelope.py",
+            "store/errors.py",
+            "store/event.py",
+            "store/events/*",
+            "store/ids.py",
+            "store/invariants.py",
+            "store/jsontext.py",
+            "store/registry.py",
+            "store/text.py",
+        ),
+        ("msgspec",),
+    ),
+    "store log": Room(
+        (
+            "store/blobs.py",
+            "store/database.py",
+            "store/erasure.py",
+            "store/exchange.py",
+            "store/follow.py",
+            "store/lease.py",
+            "store/log.py",
+            "store/redaction.py",
+            "store/salvage.py",
+            "store/schema.py",
+            "store/sidelock.py",
+        ),
+        ("store values", "msgspec", "sqlalchemy", "zstandard"),
+    ),
+    # Floor 2: pure, from events to what the model sees; foreign logs; the schema's history.
+    "builder selection": Room(
+        ("builder/selection/*",), ("builder/item.py", "store values", "msgspec", "pydantic")
+    ),
+    "builder render": Room(("builder/render/*",), ("builder", "store values", "msgspec")),
+    "builder": Room(
+        ("builder/*",), ("builder selection", "builder render", "store values", "msgspec")
+    ),
+    "formats": Room(("formats/*",), ("store values", "msgspec")),
+    "migrations": Room(
+        ("migrations/*",), ("store/schema.py", "store/database.py", "alembic", "sqlalchemy")
+    ),
+    "fixtures": Room(("fixtures/*",)),
+    # Floor 3: checkpoints; doors to models.
+    "compactor": Room(
+        ("compaction/compactor.py",), ("compaction", "builder", "store values", "store/log.py")
+    ),
+    "compaction": Room(
+        ("compaction/*",), ("compactor", "builder", "store values", "msgspec", "pydantic")
+    ),
+    "providers": Room(
+        ("providers/*",),
+        ("builder render", "builder/profiles.py", "store values", "msgspec", "httpx"),
+    ),
+    # Floor 4: the hall: one session, one loop.
+    "session": Room(
+        ("session.py", "session/*"),
+        (
+            "compaction",
+            "compactor",
+            "builder",
+            "builder render",
+            "builder selection",
+            "store values",
+            "store log",
+            "migrations",
+            "msgspec",
+            "pydantic",
+        ),
+    ),
+    # Floor 5: pages that write nothing; the public names.
+    "viewer": Room(("viewer/*",), ("session", "builder/render/markdown.py", "store values")),
+    "face": Room(("__init__.py",), ("session", "store/errors.py")),
+    # Floor 6: the command. Nothing imports it but `python -m sawlog`.
+    "cli": Room(
+        ("cli/*",),
+        (
+            "face",
+            "session",
+            "viewer",
+            "providers",
+            "formats",
+            "fixtures",
+            "store values",
+            "rich",
+            "typer",
+        ),
+    ),
+    "main": Room(("__main__.py",), ("cli",)),
+}
+
+# Rooms that a fold, a packet or a digest may depend on: no clock, no I/O, no chance (law 4).
+PURE = ("builder", "builder render", "builder selection")
+PURE_LIBRARY = frozenset(
+    "__future__ abc base64 binascii bisect collections contextlib copy dataclasses datetime "
+    "decimal difflib enum functools hashlib heapq itertools json math operator re string struct "
+    "threading types typing".split()  # threading for locks around a shared structure
+)
+# Methods of str whose answer changes with the Unicode tables of the Python release.
+UNICODE_METHODS = frozenset(
+    "capitalize casefold isalnum isalpha isdecimal isdigit isidentifier islower isnumeric "
+    "isprintable isspace istitle isupper lower swapcase title upper".split()
+)
+
+FILES = sorted(
+    str(path.relative_to(FACE))
+    for folder in (FACE, *(path for path in FACE.iterdir() if path.is_dir()))
+    # A pattern with ** does not follow links, so each folder of the face is a start of its own.
+    for path in (folder.glob("*.py") if folder == FACE else folder.rglob("*.py"))
+)
+
+
+@cache
+def room_of(file: str) -> str | None:
+    """Give the room of a file, named relative to the package, or None."""
+    for name, room in HOUSE.items():
+        if any(fnmatchcase(file, pattern) for pattern in room.files):
+            return name
+    return None
+
+
+def file_of(module: str) -> str | None:
+    """Give the file of a module of sawlog, relative to the package, or None if there is none."""
+    place = "/".join(module.split(".")[1:])
+    for file in (f"{place}.py", f"{place}/__init__.py".lstrip("/")):
+        if (FACE / file).is_file():
+            return file
+    return None
+
+
+@cache
+def syntax(file: str) -> ast.Module:
+    """Give the syntax tree of a file."""
+    return ast.parse((FACE / file).read_text(encoding="utf-8"), file)
+
+
+@cache
+def imports(file: str) -> frozenset[str]:
+    """Give what a file imports: files of sawlog, and the top names of everything else.
+
+    Imports inside functions and under TYPE_CHECKING count like all others.
+    """
+    found: set[str] = set()
+    for node in ast.walk(syntax(file)):
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0 and node.module, f"{file}:{node.lineno}: a relative import"
+            # What is imported may be a module itself: from sawlog.store import errors
+            modules = [
+                whole
+                if node.module.startswith("sawlog") and file_of(whole := f"{node.module}.{a.name}")
+                else node.module
+                for a in node.names
+            ]
+        else:
+            continue
+        for module in modules:
+            top = module.split(".")[0]
+            if top != "sawlog":
+                found.add(top)
+            elif inner := file_of(module):
+                found.add(inner)
+            elif not (FACE / "/".join(module.split(".")[1:])).is_dir():
+                found.add(module)  # no such module: no room may import it
+    return frozenset(found)
+
+
+def forbidden(file: str) -> list[str]:
+    """List what a file imports and may not."""
+    room = room_of(file)
+    assert room, f"{file} belongs to no room: add it to the table"
+    library = PURE_LIBRARY if room in PURE else sys.stdlib_module_names
+    allowed = {room, *HOUSE[room].may_import}
+    return sorted(
+        name
+        for name in imports(file)
+        if name not in library and not {name, room_of(name)} & allowed
+    )
+
+
+def test_every_folder_is_searched() -> None:
+    """The folders behind links are in the list; without them the tests below would say nothing."""
+    top = {file.split("/")[0] for file in FILES}
+    assert {"__init__.py", "store", "builder", "compaction", "migrations", "cli"} <= top
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_imports_go_only_where_the_house_allows(file: str) -> None:
+    assert forbidden(file) == []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    graph = {file: imports(file) & set(FILES) - {file} for file in FILES}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" <- ".join(error.args[1]))
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if room_of(file) in PURE])
+def test_pure_code_reads_no_unicode_tables(file: str) -> None:
+    """Law 4: what a release of Python thinks of a character never reaches a packet."""
+    found = [
+        f"{file}:{node.lineno}: .{node.attr}"
+        for node in ast.walk(syntax(file))
+        if isinstance(node, ast.Attribute) and node.attr in UNICODE_METHODS
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("room", ["store values", "builder", "builder render", "formats"])
+def test_values_and_pure_code_load_no_database(room: str) -> None:
+    modules = [
+        ".".join(("sawlog", *Path(file).with_suffix("").parts)).removesuffix(".__init__")
+        for file in FILES
+        if room_of(file) == room
+    ]
+    loaded = imported_modules(f"import {', '.join(modules)}")
+    assert set(modules) <= loaded
+    assert not {"sqlalchemy", "sqlite3", "psycopg", "alembic", "httpx"} & loaded
+
+
+def test_every_public_name_is_there() -> None:
+    """The three lists in the face agree, and each name leads to something."""
+    exports: dict[str, str] = vars(sawlog)["_EXPORTS"]
+    assert sorted(sawlog.__all__) == sorted({"__version__", *exports})
+    for name in sawlog.__all__:
+        assert getattr(sawlog, name) is not None
+        assert name in dir(sawlog)
+    typed = {
+        alias.asname or alias.name
+        for node in syntax("__init__.py").body
+        if isinstance(node, ast.If)
+        for inner in node.body
+        if isinstance(inner, ast.ImportFrom)
+        for alias in inner.names
+    }
+    assert typed == set(exports)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'sawlog' has no attribute 'nonsense'"):
+        _ = vars(sawlog)["__getattr__"]("nonsense")
+
+
+@pytest.mark.alone
+def test_the_face_costs_nothing_to_import() -> None:
+    bare = import_milliseconds("pass")
+    assert import_milliseconds("import sawlog") - bare < 25
+
+
+@pytest.mark.alone
+def test_help_takes_less_than_150_ms_of_imports() -> None:
+    if "main" not in (FACE / "cli" / "__init__.py").read_text(encoding="utf-8"):
+        pytest.skip("the command is not written yet")
+    assert import_milliseconds("from sawlog.cli import main; main()", "--help") < 150
