@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from sawlog.store.text import Blob as Blob
+
 if TYPE_CHECKING:
     from sawlog.store.events.base import Payload
 
@@ -14,14 +16,6 @@ IGNORABLE = 1
 
 UNKNOWN_TIME = -(2**63)
 """The value of `occurred_at` where nobody knows when it happened."""
-
-
-class Blob(msgspec.Struct, frozen=True):
-    """A content named by the SHA-256 of its raw bytes."""
-
-    digest: bytes
-    data: bytes
-    media: str
 
 
 class NewEvent(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,8 +12,6 @@ from collections.abc import Mapping
 
 import msgspec
 
-from sawlog.store.envelope import Blob
-
 LIMIT = 4096
 """Raw bytes above which a text is a blob; part of format 1."""
 
@@ -43,6 +41,14 @@ class TextObject(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 Text = str | TextObject
+
+
+class Blob(msgspec.Struct, frozen=True):
+    """A content named by the SHA-256 of its raw bytes."""
+
+    digest: bytes
+    data: bytes
+    media: str
 
 
 class BlobMissing(KeyError):

@@ -1,0 +1,158 @@
+"""Manifests: the entries of a packet as references, written as a difference to the last packet.
+
+`encode` writes what `packet.built` holds, `expand` reads it back. A run with part 0 stands for
+every part of every shown event of its range, so it is only written where nothing shown is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from sawlog.builder.state import Ref, State
+from sawlog.store.events.steps import Keep, Run
+
+MAX_LINKS = 32
+"""Manifests in a row that may name a base; the next one is full."""
+
+
+class BadManifest(ValueError):
+    """Raised when a manifest refers to what the branch does not have."""
+
+
+def known_parts(state: State, *, older: bool) -> dict[int, int]:
+    """Seq to number of parts of the shown events that a manifest may name, as far as known.
+
+    With `older` also those before the last packet, which costs one pass over the window.
+    """
+    known: dict[int, int] = {}
+    if older:
+        for refs in (state.base, state.sent):
+            for ref in refs:
+                if ref.seq and ref.form != "synthetic":
+                    known[ref.seq] = max(ref.part, known.get(ref.seq, 0))
+        for ref in state.sent:
+            if ref.form == "synthetic":
+                known.setdefault(ref.seq, 1)
+    for news in state.news:
+        known[news.seq] = news.parts
+    for seq, parts in (*state.system, state.tools):
+        if seq:
+            known[seq] = parts
+    return known
+
+
+def encode(
+    refs: Sequence[Ref], base: Sequence[Ref], known: Mapping[int, int], gaps: Iterable[int]
+) -> tuple[Keep | Run, ...]:
+    """The manifest of `refs` as a difference to `base` (empty: a full one).
+
+    `known` gives the parts of each shown event that new runs may cover; `gaps` are further seqs of
+    shown events that no run may span.
+    """
+    out: list[Keep | Run] = []
+    fresh: list[Ref] = []
+    order = {seq: at for at, seq in enumerate(sorted({*known, *gaps}))}
+    places: dict[Ref, int] | None = None
+    at = 0
+    there = 0
+    while at < len(refs):
+        if there < len(base) and refs[at] == base[there]:
+            start = there
+        elif base:
+            if places is None:
+                places = {ref: place for place, ref in reversed(list(enumerate(base)))}
+            start = places.get(refs[at], -1)
+        else:
+            start = -1
+        if start < 0:
+            fresh.append(refs[at])
+            at += 1
+            continue
+        there = start
+        while at < len(refs) and there < len(base) and refs[at] == base[there]:
+            at += 1
+            there += 1
+        out.extend(_runs(fresh, known, order))
+        fresh = []
+        out.append(Keep(start, there))
+    out.extend(_runs(fresh, known, order))
+    return tuple(out)
+
+
+def _runs(
+    refs: Sequence[Ref], known: Mapping[int, int], order: Mapping[int, int]
+) -> Iterable[Run]:
+    at = 0
+    open_run: Run | None = None
+    while at < len(refs):
+        ref = refs[at]
+        whole = _whole_event(refs, at, known)
+        if not whole:
+            if open_run is not None:
+                yield open_run
+                open_run = None
+            yield Run(ref.section, ref.seq, ref.seq, ref.part, ref.form, ref.number, ref.args)
+            at += 1
+            continue
+        if (
+            open_run is not None
+            and open_run.section == ref.section
+            and order[ref.seq] == order[open_run.last] + 1
+        ):
+            open_run = Run(ref.section, open_run.first, ref.seq)
+        else:
+            if open_run is not None:
+                yield open_run
+            open_run = Run(ref.section, ref.seq, ref.seq)
+        at += whole
+    if open_run is not None:
+        yield open_run
+
+
+def _whole_event(refs: Sequence[Ref], at: int, known: Mapping[int, int]) -> int:
+    """How many refs from here are one whole event in its plain form; 0 when they are not."""
+    first = refs[at]
+    parts = known.get(first.seq, 0)
+    if not parts or at + parts > len(refs):
+        return 0
+    for part in range(parts):
+        ref = refs[at + part]
+        if (
+            ref.seq != first.seq
+            or ref.section != first.section
+            or ref.part != part + 1
+            or ref.form != "full"
+            or ref.number != 1
+            or ref.args
+        ):
+            return 0
+    return parts
+
+
+def expand(
+    parts: Sequence[Keep | Run], base: Sequence[Ref], known: Mapping[int, int]
+) -> list[Ref]:
+    """The entries that a manifest says. Raises BadManifest when it names what is not there."""
+    out: list[Ref] = []
+    shown: list[int] | None = None
+    for part in parts:
+        if isinstance(part, Keep):
+            if not 0 <= part.i <= part.j <= len(base):
+                raise BadManifest(f"keep {part.i} to {part.j} of a base with {len(base)} entries")
+            out.extend(base[part.i : part.j])
+            continue
+        if part.part:
+            for seq in range(part.first, part.last + 1):
+                out.append(
+                    Ref(part.section, seq, part.part, part.form, part.number, part.args)
+                )
+            continue
+        if shown is None:
+            shown = sorted(known)
+        covered = [seq for seq in shown if part.first <= seq <= part.last]
+        if not covered or covered[0] != part.first or covered[-1] != part.last:
+            raise BadManifest(f"a run from event {part.first} to {part.last}, not all shown")
+        for seq in covered:
+            for k in range(1, known[seq] + 1):
+                out.append(Ref(part.section, seq, k, part.form, part.number, part.args))
+    return out

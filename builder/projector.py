@@ -1,0 +1,236 @@
+"""The projector: fold(state, event) → state. It never raises and never looks at contents.
+
+An unknown required event blocks the state from there on; what is damaged is set aside and named.
+Fold number 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from sawlog.builder import pairing
+from sawlog.builder.manifest import BadManifest, expand, known_parts
+from sawlog.builder.state import Bound, News, Ref, State
+from sawlog.builder.vec import Index, Vec
+from sawlog.store.content import BoundPart, IncompletePart, MediaPart, Part, RawPart, TextPart
+from sawlog.store.event import Event
+from sawlog.store.events.conversation import (
+    ApprovalDecided,
+    ApprovalRequested,
+    MessageAssistant,
+    MessageSystem,
+    MessageUser,
+    ToolDenied,
+    ToolFinished,
+    ToolRequested,
+    ToolStarted,
+)
+from sawlog.store.events.lifecycle import CompactionCompleted, HistoryRewound, HistoryTrimmed
+from sawlog.store.events.registry import Erased, Unknown
+from sawlog.store.events.steps import AttemptAnswered, PacketBuilt, PolicySet
+from sawlog.store.events.world import ObservationRecorded, ToolsChanged
+from sawlog.store.text import Text, TextObject
+
+FOLD = 1
+"""The number of this fold. Another fold is another number; this one stays."""
+
+
+def fold(state: State, event: Event) -> State:
+    """The state after one more event."""
+    if state.blocked:
+        return state
+    if event.step > state.step:
+        state = replace(state, seq=event.seq, step=event.step, began=True)
+    else:
+        state = replace(state, seq=event.seq)
+    content = event.content
+    match content:
+        case MessageAssistant():
+            return _assistant(state, event, content)
+        case MessageSystem() if not state.began and content.role == "system" and not content.copy:
+            return replace(state, system=(*state.system, (event.seq, len(content.parts))))
+        case MessageUser() | MessageSystem() | ObservationRecorded():
+            return replace(state, news=state.news.append(_news(event, content.parts)))
+        case ToolRequested():
+            one = News(event.seq, event.id, event.type, event.step, 1, call_id=content.call_id)
+            return pairing.requested(state, event, content, one)
+        case ToolFinished():
+            return pairing.finished(state, content, _news(event, content.parts))
+        case ToolStarted() | ToolDenied() | ApprovalRequested() | ApprovalDecided():
+            return pairing.noted(state, event)
+        case ToolsChanged():
+            return replace(state, tools=(event.seq, len(content.tools)))
+        case PacketBuilt():
+            return _packet(state, event, content)
+        case AttemptAnswered():
+            if state.current is None or state.current.step != event.step:
+                return state
+            return replace(state, current=replace(state.current, account=content.account))
+        case PolicySet():
+            return replace(state, policy=event.seq, pairing=content.pairing)
+        case HistoryRewound():
+            return _rewound(state, content.to)
+        case HistoryTrimmed():
+            return _trimmed(state, content)
+        case CompactionCompleted():
+            return _compacted(state, content)
+        case Unknown():
+            if event.ignorable:
+                return state
+            return replace(
+                state,
+                blocked=f"event {event.seq} is of type {event.type} version {event.version}, "
+                "which is not known here",
+            )
+        case Erased() if event.shown:
+            one = News(event.seq, event.id, event.type, event.step, 1, erased=True)
+            return replace(state, news=state.news.append(one))
+        case _:
+            return state
+
+
+def fold_all(state: State, events: Iterable[Event]) -> State:
+    """The state after these events."""
+    for event in events:
+        state = fold(state, event)
+    return state
+
+
+def _news(event: Event, parts: tuple[Part, ...]) -> News:
+    content = event.content
+    copy = isinstance(content, MessageUser | MessageSystem | MessageAssistant) and content.copy
+    # A result without parts still is one: it shows as an empty text.
+    count = max(1, len(parts)) if event.type == "tool.finished" else len(parts)
+    return News(
+        event.seq,
+        event.id,
+        event.type,
+        event.step,
+        count,
+        tuple(at for at, part in enumerate(parts, 1) if _is_preview(part)),
+        content.call_id if isinstance(content, ToolFinished) else "",
+        flag="copy" if copy else "",
+    )
+
+
+def _is_preview(part: Part) -> bool:
+    text: Text
+    match part:
+        case TextPart() | IncompletePart():
+            text = part.text
+        case BoundPart() | RawPart():
+            text = part.source
+        case MediaPart():
+            return False
+        case _:
+            return False
+    return isinstance(text, TextObject) and text.is_preview
+
+
+def _assistant(state: State, event: Event, content: MessageAssistant) -> State:
+    state = replace(state, news=state.news.append(_news(event, content.parts)))
+    current = state.current
+    if current is None or current.step != event.step or not event.step:
+        return state
+    if any(isinstance(part, BoundPart) for part in content.parts) and (
+        not state.bounds or state.bounds[-1].step != event.step
+    ):
+        return replace(state, bounds=state.bounds.append(replace(current, seq=event.seq)))
+    return state
+
+
+def _packet(state: State, event: Event, content: PacketBuilt) -> State:
+    if content.base and content.base != state.sent_at:
+        return replace(
+            state,
+            blocked=f"packet {event.seq} builds on event {content.base}, "
+            "which is not the last packet of its branch",
+        )
+    base = state.base if content.base else Vec[Ref]()
+    older = not content.base or any(
+        getattr(part, "first", event.seq) <= state.sent_at and getattr(part, "first", 0)
+        for part in content.parts
+    )
+    known = known_parts(state, older=older)
+    try:
+        refs = expand(content.parts, base, known)
+    except BadManifest as error:
+        return replace(state, blocked=f"the manifest of packet {event.seq} does not read: {error}")
+    grown = refs[: len(base)] == base[:] and len(base) > 0
+    sent = base.extend(refs[len(base) :]) if grown else Vec(refs)
+    shown = {ref.seq for ref in (refs[len(base) :] if grown else refs)}
+    gaps = [*state.gaps, *(one.seq for one in state.news if one.seq not in shown)]
+    answered = state.answered
+    bounds = state.bounds
+    if not grown:
+        floor = min((ref.seq for ref in refs if ref.section == "history" and ref.seq), default=0)
+        everything = {one.seq for one in state.news} | {ref.seq for ref in state.sent}
+        gaps = sorted(
+            seq for seq in {*state.gaps, *everything} if seq > floor and seq not in shown
+        )
+        answered = Index(entry for entry in answered.items() if entry[1].call >= floor)
+        bounds = Vec(bound for bound in bounds if bound.seq >= floor)
+    state = replace(
+        state,
+        began=True,
+        sent=sent,
+        sent_at=event.seq,
+        sent_step=event.step,
+        base=sent,
+        links=state.links + 1 if content.base else 0,
+        news=Vec(),
+        answered=answered,
+        orphans=() if not grown else state.orphans,
+        gaps=tuple(gaps),
+        cuts=(),
+        bounds=bounds,
+        as_of=content.as_of if state.as_of is None else max(state.as_of, content.as_of),
+        current=Bound(0, event.step, content.prefix, content.api, content.model, ""),
+    )
+    return pairing.settled(state, ())
+
+
+def _rewound(state: State, to: int) -> State:
+    state = pairing.rewound(state, to)
+    if to >= state.sent_at:
+        return replace(state, cuts=(*state.cuts, "rewound"))
+    # The packet that the history stood on is no longer on the branch: the next manifest is full.
+    return replace(
+        state,
+        sent=Vec(ref for ref in state.sent if ref.seq <= to),
+        base=Vec(),
+        sent_at=0,
+        sent_step=0,
+        links=0,
+        cuts=(*state.cuts, "rewound"),
+        bounds=Vec(bound for bound in state.bounds if bound.seq <= to),
+        current=None,
+    )
+
+
+def _trimmed(state: State, content: HistoryTrimmed) -> State:
+    trims = set(state.trims)
+    for call_id in content.calls:
+        answer = state.answered.get(call_id)
+        if answer is not None:
+            trims.add(answer.result)
+    return replace(state, trims=tuple(sorted(trims)), cuts=(*state.cuts, "trimmed"))
+
+
+def _compacted(state: State, content: CompactionCompleted) -> State:
+    by_id = {one.id: one for one in state.news}
+    stay = [by_id[id] for id in content.history if id in by_id]
+    news = [replace(one, flag="") if one.flag == "copy" else one for one in stay]
+    calls = {one.seq for one in news if one.kind == "tool.requested"}
+    state = replace(
+        state,
+        news=Vec(news),
+        sent=Vec(ref for ref in state.sent if ref.section != "history"),
+        answered=Index(entry for entry in state.answered.items() if entry[1].call in calls),
+        orphans=(),
+        cuts=(*state.cuts, "compacted"),
+        bounds=Vec(),
+    )
+    return pairing.settled(state, calls)

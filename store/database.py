@@ -1,0 +1,230 @@
+"""SQLite or PostgreSQL behind one face: transactions that read, transactions that write.
+
+What the two do differently is in `sqlite` and `postgresql`, and nowhere else. Statements are text
+with `?` for parameters and `sawlog.` before each table; the dialect turns both into its own.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from sawlog.store.errors import NewerSchema, NoStore, ReadOnly, StoreError
+
+SCHEMA = 1
+"""The number of the schema that this release reads and writes: its newest migration."""
+
+WAIT = 30.0
+"""Seconds that a writer waits for others before it gives up with Busy."""
+
+Values = Sequence[Any]
+Row = tuple[Any, ...]
+
+
+class Transaction(ABC):
+    """One transaction on one connection. Errors of the driver are named where it ends."""
+
+    written = 0
+    """Bytes that went into rows, about: what tells SQLite when to tidy its WAL."""
+
+    @abstractmethod
+    def all(self, sql: str, values: Values = ()) -> list[Row]:
+        """Run a query and give its rows."""
+
+    @abstractmethod
+    def run(self, sql: str, values: Values = ()) -> int:
+        """Run a statement and give the number of rows that it touched."""
+
+    @abstractmethod
+    def run_many(self, sql: str, rows: Sequence[Values]) -> None:
+        """Run a statement once for each row of values."""
+
+    @abstractmethod
+    def hold(self, sql: str, tenant: str, session: bytes) -> Row | None:
+        """Run a query for one session's directory row and keep all other writers from it.
+
+        The query takes tenant and id and ends with its WHERE clause.
+        """
+
+    @abstractmethod
+    def now(self, clock: Callable[[], int]) -> int:
+        """The time by which leases expire, in microseconds UTC: the server's, else the clock's."""
+
+    @abstractmethod
+    def changes(self, sql: str, after: Values, tenant: str | None, limit: int) -> list[Row]:
+        """Events after a place in the order of arrival, each row led by its place."""
+
+    @abstractmethod
+    def horizon(self) -> tuple[int, ...]:
+        """The place up to which the order of arrival is settled in this transaction."""
+
+    def one(self, sql: str, values: Values = ()) -> Row | None:
+        """Run a query and give its first row, if any."""
+        rows = self.all(sql, values)
+        return rows[0] if rows else None
+
+    def among(self, sql: str, values: Values, wanted: Sequence[Any]) -> list[Row]:
+        """Run a query that ends with `IN (*)` for any number of wanted values."""
+        # Few distinct texts, so that prepared statements are met again: sizes are powers of four,
+        # the last value filling up.
+        rows: list[Row] = []
+        for start in range(0, len(wanted), 256):
+            some = wanted[start : start + 256]
+            size = next(size for size in (1, 4, 16, 64, 256) if size >= len(some))
+            filled = [*some, *[some[-1]] * (size - len(some))]
+            text = sql.replace("IN (*)", f"IN ({', '.join('?' * size)})")
+            rows += self.all(text, [*values, *filled])
+        return rows
+
+
+class Database(ABC):
+    """A store's database. Threads may share it; a forked process must open its own."""
+
+    dialect: str
+
+    def __init__(self, url: str, *, read_only: bool, wait: float) -> None:
+        self.url = url
+        self.read_only = read_only
+        self.wait = wait
+        self._process = os.getpid()
+
+    @abstractmethod
+    def read(self) -> AbstractContextManager[Transaction]:
+        """A transaction that sees one state of the store and changes nothing."""
+
+    @abstractmethod
+    def write(self) -> AbstractContextManager[Transaction]:
+        """A transaction that is durable when its block ends, and undone when the block raises.
+
+        Raises Busy after `wait` seconds behind others, StoreFull, ReadOnly, Damaged, NewerSchema,
+        and OutcomeUnknown when the connection broke while committing.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of all connections. More than once is once."""
+
+    def epoch(self) -> bytes:
+        """The random name of this life of the store: a follower's positions hold within one."""
+        with self.read() as tx:
+            row = tx.one("SELECT epoch FROM sawlog.store")
+        if row is None:
+            raise NoStore(f"{self.url} holds no sawlog store")
+        return bytes(row[0])
+
+    def renew_epoch(self) -> bytes:
+        """Begin a new life of the store, as after a restore; followers must start anew."""
+        epoch = os.urandom(16)
+        with self.write() as tx:
+            tx.run("UPDATE sawlog.store SET epoch = ?", (epoch,))
+        return epoch
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _usable(self, writing: bool) -> None:
+        if os.getpid() != self._process:
+            raise StoreError("this store was opened by the parent process: open it again here")
+        if writing and self.read_only:
+            raise ReadOnly(f"{self.url} was opened for reading only")
+
+
+class SchemaChange(Protocol):
+    """A store held for the change of its schema, in one transaction."""
+
+    connection: Any
+    """The SQLAlchemy connection that the migrations run on."""
+
+    def mark(self, number: int) -> None:
+        """Write the schema's number."""
+
+
+def open_database(
+    url: str | os.PathLike[str],
+    *,
+    create: bool = True,
+    read_only: bool = False,
+    wait: float = WAIT,
+) -> Database:
+    """The database at a path (`agent.db`) or URL (`sqlite:///…`, `postgresql+psycopg://…`).
+
+    An SQLite store that does not exist is made if `create` and not `read_only`, and one of an
+    older schema is migrated unless `read_only`; PostgreSQL waits for `sawlog migrate`. Raises
+    NoStore, OldSchema, NewerSchema, and Busy when others hold the store for more than `wait`
+    seconds.
+    """
+    dialect, place = parse_url(url)
+    if dialect == "sqlite":
+        from sawlog.store.sqlite import open_sqlite
+
+        return open_sqlite(place, create=create, read_only=read_only, wait=wait)
+    from sawlog.store.postgresql import open_postgresql
+
+    return open_postgresql(place, read_only=read_only, wait=wait)
+
+
+def change_schema(
+    url: str | os.PathLike[str], wait: float = WAIT
+) -> AbstractContextManager[SchemaChange]:
+    """Hold a store, existing or not, for its migrations; only `migrations.upgrade` calls this."""
+    dialect, place = parse_url(url)
+    if dialect == "sqlite":
+        from sawlog.store.sqlite import change_sqlite
+
+        return change_sqlite(place, wait)
+    from sawlog.store.postgresql import change_postgresql
+
+    return change_postgresql(place, wait)
+
+
+def parse_url(url: str | os.PathLike[str]) -> tuple[str, str]:
+    """The dialect of a store, and its path (SQLite) or whole URL (PostgreSQL).
+
+    Raises NoStore for what can hold no store.
+    """
+    text = os.fspath(url)
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        path = text
+    elif scheme in ("sqlite", "sqlite+pysqlite"):
+        path, question, options = rest.partition("?")
+        if question:
+            raise NoStore(f"{text}: a store in SQLite takes no options ({options})")
+        if path and not path.startswith("/"):
+            raise NoStore(f"{text}: an SQLite URL has three slashes, sqlite:///{path}")
+        path = path[1:]
+    elif scheme in ("postgresql", "postgresql+psycopg", "postgres"):
+        return "postgresql", f"postgresql+psycopg://{rest}"
+    else:
+        raise NoStore(
+            f"{scheme}:// is no kind of store: give a file, sqlite:///FILE or postgresql+psycopg://…"
+        )
+    if not path or path == ":memory:" or "\0" in path:
+        raise NoStore(f"{text!r} names no file; a store needs one, such as agent.db")
+    return "sqlite", os.path.abspath(path)
+
+
+def check_schema(url: str, found: int) -> None:
+    """Raise NewerSchema when the store was written by a newer sawlog than this one."""
+    if found > SCHEMA:
+        raise NewerSchema(
+            f"{url} was written by a newer sawlog (schema {found}, this one knows {SCHEMA}): "
+            "upgrade sawlog to open it"
+        )
+
+
+def chunks(items: Sequence[Any], size: int) -> Iterable[Sequence[Any]]:
+    """The items in pieces of at most `size`."""
+    return (items[start : start + size] for start in range(0, len(items), size))

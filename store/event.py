@@ -1,0 +1,43 @@
+"""An event as everything above the log reads it: the envelope and the decoded content."""
+
+from __future__ import annotations
+
+import msgspec
+
+from sawlog.store.envelope import StoredEvent
+from sawlog.store.events.registry import Content, Registry
+
+
+class Event(msgspec.Struct, frozen=True):
+    """A decoded event. `id` is 32 hex digits; times are microseconds UTC.
+
+    `content` is the payload in its type's newest version, or Unknown, or Erased. `shown` says
+    whether its parts can stand in a packet (the registry's frozen word on type and version).
+    """
+
+    seq: int
+    id: str
+    type: str
+    version: int
+    source: str
+    step: int
+    occurred_at: int
+    content: Content
+    shown: bool
+    ignorable: bool
+
+
+def decoded(stored: StoredEvent, registry: Registry) -> Event:
+    """The event that stored bytes say. Raises Damaged when they do not read."""
+    return Event(
+        seq=stored.seq,
+        id=stored.id.hex(),
+        type=stored.type,
+        version=stored.version,
+        source=stored.source,
+        step=stored.step,
+        occurred_at=stored.occurred_at,
+        content=registry.decode(stored),
+        shown=registry.shown(stored.type, stored.version),
+        ignorable=stored.ignorable,
+    )
