@@ -41,6 +41,21 @@ def known_parts(state: State, *, older: bool) -> dict[int, int]:
     return known
 
 
+def names_older(state: State, parts: Sequence[Keep | Run]) -> bool:
+    """True when a run reaches back to before the last packet."""
+    return any(isinstance(part, Run) and 0 < part.first <= state.sent_at for part in parts)
+
+
+def write(state: State, refs: Sequence[Ref]) -> tuple[int, tuple[Keep | Run, ...]]:
+    """The base (0: none) and the manifest for the next packet, whose entries are `refs`."""
+    if not state.sent_at or state.links >= MAX_LINKS or not state.base:
+        return 0, encode(refs, (), known_parts(state, older=True), state.gaps)
+    parts = encode(refs, state.base, known_parts(state, older=False), ())
+    if names_older(state, parts):
+        parts = encode(refs, state.base, known_parts(state, older=True), state.gaps)
+    return state.sent_at, parts
+
+
 def encode(
     refs: Sequence[Ref], base: Sequence[Ref], known: Mapping[int, int], gaps: Iterable[int]
 ) -> tuple[Keep | Run, ...]:
@@ -69,6 +84,10 @@ def encode(
             at += 1
             continue
         there = start
+        whole = len(base) - start
+        if refs[at : at + whole] == base[start:]:
+            at += whole
+            there += whole
         while at < len(refs) and there < len(base) and refs[at] == base[there]:
             at += 1
             there += 1

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from sawlog.builder import pairing
-from sawlog.builder.manifest import BadManifest, expand, known_parts
+from sawlog.builder.manifest import BadManifest, expand, known_parts, names_older
 from sawlog.builder.state import Bound, News, Ref, State
 from sawlog.builder.vec import Index, Vec
 from sawlog.store.content import BoundPart, IncompletePart, MediaPart, Part, RawPart, TextPart
@@ -29,7 +29,7 @@ from sawlog.store.events.conversation import (
 )
 from sawlog.store.events.lifecycle import CompactionCompleted, HistoryRewound, HistoryTrimmed
 from sawlog.store.events.registry import Erased, Unknown
-from sawlog.store.events.steps import AttemptAnswered, PacketBuilt, PolicySet
+from sawlog.store.events.steps import AttemptAnswered, Keep, PacketBuilt, PolicySet
 from sawlog.store.events.world import ObservationRecorded, ToolsChanged
 from sawlog.store.text import Text, TextObject
 
@@ -149,18 +149,17 @@ def _packet(state: State, event: Event, content: PacketBuilt) -> State:
             "which is not the last packet of its branch",
         )
     base = state.base if content.base else Vec[Ref]()
-    older = not content.base or any(
-        getattr(part, "first", event.seq) <= state.sent_at and getattr(part, "first", 0)
-        for part in content.parts
-    )
-    known = known_parts(state, older=older)
+    parts = content.parts
+    # The ordinary packet keeps the whole base and grows: then only the news are looked at.
+    grown = bool(parts) and len(base) > 0 and parts[0] == Keep(0, len(base))
+    if grown:
+        parts = parts[1:]
     try:
-        refs = expand(content.parts, base, known)
+        refs = expand(parts, base, known_parts(state, older=names_older(state, parts)))
     except BadManifest as error:
         return replace(state, blocked=f"the manifest of packet {event.seq} does not read: {error}")
-    grown = refs[: len(base)] == base[:] and len(base) > 0
-    sent = base.extend(refs[len(base) :]) if grown else Vec(refs)
-    shown = {ref.seq for ref in (refs[len(base) :] if grown else refs)}
+    sent = base.extend(refs) if grown else Vec(refs)
+    shown = {ref.seq for ref in refs}
     gaps = [*state.gaps, *(one.seq for one in state.news if one.seq not in shown)]
     answered = state.answered
     bounds = state.bounds

@@ -1,0 +1,379 @@
+"""Forms: how an entry of a packet is shown, by name and number. Frozen once released.
+
+A form turns a reference and the contents into an `Entry`. Another wording, another order, another
+standing is a new number beside the old one, for old packets must come out as they were sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sawlog.builder.contents import Contents, blob_of, preview_of, text_of
+from sawlog.builder.packet import Entry
+from sawlog.builder.state import Ref
+from sawlog.store.content import (
+    BoundPart,
+    IncompletePart,
+    MediaPart,
+    Part,
+    RawPart,
+    TextPart,
+    WithheldPart,
+)
+from sawlog.store.errors import UnknownNumber
+from sawlog.store.event import Event
+from sawlog.store.events.conversation import (
+    ApprovalDecided,
+    MessageAssistant,
+    MessageSystem,
+    MessageUser,
+    ToolDenied,
+    ToolFinished,
+    ToolRequested,
+)
+from sawlog.store.events.world import ObservationRecorded, ToolsChanged
+from sawlog.store.text import Text, TextObject
+
+Form = Callable[[Ref, Contents, Entry | None], Entry]
+
+
+def show(ref: Ref, contents: Contents, before: Entry | None) -> Entry:
+    """The entry that a reference shows; `before` is the entry in front of it, if any.
+
+    Raises BlobMissing when a content is not there, UnknownNumber for a form that is not installed.
+    """
+    form = FORMS.get((ref.form, ref.number))
+    if form is None:
+        raise UnknownNumber(
+            f"the form {ref.form}@{ref.number} is not installed: this log was written by another "
+            "release of sawlog, install that one or a newer one"
+        )
+    return form(ref, contents, before)
+
+
+# --- full, preview ------------------------------------------------------------------------------
+
+
+def _full(ref: Ref, contents: Contents, before: Entry | None) -> Entry:
+    return _as_is(ref, contents, before, preview=False)
+
+
+def _preview(ref: Ref, contents: Contents, before: Entry | None) -> Entry:
+    return _as_is(ref, contents, before, preview=True)
+
+
+def _as_is(ref: Ref, contents: Contents, before: Entry | None, *, preview: bool) -> Entry:
+    event = contents.event(ref.seq)
+    content = event.content
+    read = _reader(contents, preview)
+    match content:
+        case MessageUser():
+            authority, trust = _standing(event, "user")
+            return _part(ref, content.parts, "user", authority, trust, contents, read)
+        case MessageSystem():
+            authority, trust = _standing(event, content.role)
+            role = "developer" if content.role == "developer" else "system"
+            return _part(ref, content.parts, role, authority, trust, contents, read)
+        case ObservationRecorded():
+            entry = _part(ref, content.parts, "observation", "none", "untrusted", contents, read)
+            return _named(entry, read(content.name)) if not entry.name else entry
+        case MessageAssistant():
+            entry = _part(
+                ref, content.parts, "assistant", "assistant", "trusted", contents, read
+            )
+            return _joined(entry, event, before, opens=ref.part == 1)
+        case ToolRequested():
+            entry = Entry(
+                first=False,
+                section=ref.section,
+                kind="call",
+                authority="assistant",
+                trust="trusted",
+                status="",
+                name=read(content.name),
+                text=read(content.arguments),
+                call_id=read(content.call_id),
+                call_kind=content.kind,
+                namespace=read(content.namespace),
+            )
+            return _joined(entry, event, before, opens=False)
+        case ToolFinished():
+            return _result(ref, content, contents, read)
+        case ToolsChanged():
+            tool = content.tools[ref.part - 1]
+            return Entry(
+                first=True,
+                section=ref.section,
+                kind="tool",
+                authority="system",
+                trust="trusted",
+                status="",
+                name=read(tool.name),
+                text=read(tool.source),
+            )
+        case _:
+            raise UnknownNumber(f"event {ref.seq} ({event.type}) has no form {ref.form}")
+
+
+def _reader(contents: Contents, preview: bool) -> Callable[[Text], str]:
+    def read(text: Text) -> str:
+        if preview and isinstance(text, TextObject) and text.is_preview:
+            return preview_of(text)
+        return text_of(text, contents)
+
+    return read
+
+
+def _standing(event: Event, role: str) -> tuple[str, str]:
+    """Authority and trust, from the channel alone (S0-19)."""
+    channel = event.source.partition(":")[0]
+    if channel in ("import", "user", "system", "developer", "harness"):
+        if role == "user" or channel == "user":
+            return "user", "trusted"
+        return role, "trusted"
+    return "none", "untrusted"
+
+
+def _joined(entry: Entry, event: Event, before: Entry | None, *, opens: bool) -> Entry:
+    """The entry of a reply with its step; it opens a message unless the one before is of it."""
+    if event.step:
+        first = before is None or before.step != event.step or before.authority != "assistant"
+    elif opens:
+        first = True
+    else:
+        first = before is None or before.authority != "assistant" or before.step != 0
+        if entry.kind != "call":
+            first = False
+    return _replaced(entry, first=first, step=event.step)
+
+
+def _result(
+    ref: Ref, content: ToolFinished, contents: Contents, read: Callable[[Text], str]
+) -> Entry:
+    parts: tuple[Part, ...] = content.parts or (TextPart(""),)
+    entry = _part(ref, parts, "result", "tool", "untrusted", contents, read)
+    name = entry.name if entry.part == "media" else read(content.name)
+    return _replaced(
+        entry, status=content.status, name=name, call_id=read(content.call_id)
+    )
+
+
+def _part(
+    ref: Ref,
+    parts: tuple[Part, ...],
+    kind: str,
+    authority: str,
+    trust: str,
+    contents: Contents,
+    read: Callable[[Text], str],
+) -> Entry:
+    part = parts[ref.part - 1]
+    entry = Entry(
+        first=ref.part == 1,
+        section=ref.section,
+        kind=kind,
+        authority=authority,
+        trust=trust,
+        status="",
+        name="",
+        text="",
+    )
+    match part:
+        case TextPart():
+            return _replaced(entry, text=read(part.text))
+        case MediaPart():
+            data = blob_of(part.blob, contents) if part.blob else None
+            if part.blob:
+                text = f"sha256:{part.blob}"
+            else:
+                text = read(part.url) if part.url else f"file:{read(part.file)}"
+            return _replaced(entry, kind=f"{kind}/media", name=part.media, text=text, data=data)
+        case BoundPart():
+            return _replaced(
+                entry,
+                kind=f"{kind}/bound",
+                text=read(part.source),
+                api=part.api,
+                bound=part.kind,
+                readable=read(part.text),
+            )
+        case RawPart():
+            return _replaced(entry, kind=f"{kind}/raw", text=read(part.source), api=part.api)
+        case IncompletePart():
+            return _replaced(
+                entry, kind=f"{kind}/incomplete", name=read(part.name), text=read(part.text)
+            )
+        case WithheldPart():
+            return _replaced(entry, kind=f"{kind}/withheld", name=part.kind, text=part.reason)
+
+
+def _replaced(
+    entry: Entry,
+    *,
+    first: bool | None = None,
+    kind: str | None = None,
+    status: str | None = None,
+    name: str | None = None,
+    text: str | None = None,
+    call_id: str | None = None,
+    api: str | None = None,
+    bound: str | None = None,
+    readable: str | None = None,
+    data: bytes | None = None,
+    step: int | None = None,
+) -> Entry:
+    return Entry(
+        first=entry.first if first is None else first,
+        section=entry.section,
+        kind=entry.kind if kind is None else kind,
+        authority=entry.authority,
+        trust=entry.trust,
+        status=entry.status if status is None else status,
+        name=entry.name if name is None else name,
+        text=entry.text if text is None else text,
+        call_id=entry.call_id if call_id is None else call_id,
+        call_kind=entry.call_kind,
+        namespace=entry.namespace,
+        api=entry.api if api is None else api,
+        bound=entry.bound if bound is None else bound,
+        readable=entry.readable if readable is None else readable,
+        data=entry.data if data is None else data,
+        step=entry.step if step is None else step,
+    )
+
+
+def _named(entry: Entry, name: str) -> Entry:
+    return _replaced(entry, name=name)
+
+
+# --- synthetic, late, stub, erased, notice --------------------------------------------------------
+
+_SYNTHETIC = {
+    "not_started": "This call was not started: the run was interrupted before it. "
+    "It had no effect.",
+    "unknown": "This call was started and its outcome is unknown: the run was interrupted before "
+    "a result was recorded. It may have had effects; check before doing it again.",
+    "interrupted": "This call was interrupted before it finished.",
+    "denied": "This call was denied and was not run.",
+    "ignored": "This call was ignored and was not run.",
+    "unknown_tool": "There is no tool of this name; the call was not run.",
+    "forked": "This call was open when this session was forked off; its outcome is not part of "
+    "this session.",
+    "awaiting_approval": "This call is waiting for approval and has not been run.",
+}
+
+
+def _synthetic(ref: Ref, contents: Contents, before: Entry | None) -> Entry:
+    args = dict(ref.args)
+    kind = str(args["kind"])
+    content = contents.event(ref.seq).content
+    assert isinstance(content, ToolRequested)
+    text = _SYNTHETIC[kind]
+    because = args.get("because")
+    if isinstance(because, int):
+        reason = _reason(contents.event(because), contents)
+        if reason:
+            text = f"{text} Reason: {reason}"
+    return Entry(
+        first=True,
+        section=ref.section,
+        kind="result",
+        authority="tool",
+        trust="trusted",
+        status=kind,
+        name="",
+        text=text,
+        call_id=text_of(content.call_id, contents),
+    )
+
+
+def _reason(event: Event, contents: Contents) -> str:
+    content = event.content
+    if isinstance(content, ToolDenied | ApprovalDecided):
+        return text_of(content.reason, contents)
+    return ""
+
+
+def _late(ref: Ref, contents: Contents, before: Entry | None) -> Entry:
+    content = contents.event(ref.seq).content
+    assert isinstance(content, ToolFinished)
+    entry = _result(ref, content, contents, _reader(contents, True))
+    call = dict(ref.args).get("call")
+    asked = contents.event(call).content if isinstance(call, int) else None
+    name = text_of(asked.name, contents) if isinstance(asked, ToolRequested) else entry.name
+    kind = "late" if not entry.part else f"late/{entry.part}"
+    entry = _replaced(entry, kind=kind, call_id="")
+    if not entry.part:
+        entry = _replaced(entry, name=name)
+    if ref.part > 1 or not isinstance(asked, ToolRequested) or entry.part:
+        return entry
+    arguments = text_of(asked.arguments, contents)
+    if len(arguments) > 300:
+        arguments = arguments[:300] + "…"
+    text = f"The result of the earlier call {name} with {arguments} has arrived:\n{entry.text}"
+    return _replaced(entry, text=text)
+
+
+def _stub(ref: Ref, contents: Contents, before: Entry | None) -> Entry:
+    content = contents.event(ref.seq).content
+    assert isinstance(content, ToolFinished)
+    return Entry(
+        first=True,
+        section=ref.section,
+        kind="result",
+        authority="tool",
+        trust="untrusted",
+        status=content.status,
+        name=text_of(content.name, contents),
+        text="[The old result of this call is no longer shown.]",
+        call_id=text_of(content.call_id, contents),
+    )
+
+
+def _erased(ref: Ref, contents: Contents, before: Entry | None) -> Entry:
+    event = contents.event(ref.seq)
+    kind = {
+        "tool.finished": "result",
+        "message.assistant": "assistant",
+        "message.system": "system",
+    }.get(event.type, "user")
+    entry = Entry(
+        first=True,
+        section=ref.section,
+        kind=kind,
+        authority="assistant" if kind == "assistant" else "none",
+        trust="trusted",
+        status="",
+        name="",
+        text="[This content was erased.]",
+    )
+    if kind == "assistant":
+        return _joined(entry, event, before, opens=True)
+    return entry
+
+
+def _notice(ref: Ref, contents: Contents, before: Entry | None) -> Entry:
+    args = dict(ref.args)
+    count = args.get("messages", "0")
+    return Entry(
+        first=True,
+        section=ref.section,
+        kind="notice",
+        authority="none",
+        trust="trusted",
+        status="",
+        name=str(args["kind"]),
+        text=f"Earlier history of this session ({count} messages and results) is no longer shown.",
+    )
+
+
+FORMS: dict[tuple[str, int], Form] = {
+    ("full", 1): _full,
+    ("preview", 1): _preview,
+    ("synthetic", 1): _synthetic,
+    ("late", 1): _late,
+    ("stub", 1): _stub,
+    ("erased", 1): _erased,
+    ("notice", 1): _notice,
+}
+"""All forms that this release can show."""
