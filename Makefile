@@ -69,6 +69,7 @@ $(VENV)/pyvenv.cfg: FORCE
 	    if "$$candidate" -c '$(FITS)' 2>/dev/null; then python=$$candidate; break; fi; \
 	done; \
 	if $(BIN)/python -c '$(FITS)' 2>/dev/null; then \
+	    $(BIN)/python -c 'import pip' 2>/dev/null || $(BIN)/python -m ensurepip >/dev/null || exit 1; \
 	    case "$(origin PYTHON)" in file|default) exit 0;; esac; \
 	    if [ -n "$$python" ] && [ "$$("$$python" -c '$(SAME)')" = "$$($(BIN)/python -c '$(SAME)')" ]; then \
 	        exit 0; \
