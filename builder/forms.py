@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from sawlog.builder.contents import Contents, blob_of, preview_of, text_of
 from sawlog.builder.packet import Entry
 from sawlog.builder.state import Ref
@@ -76,11 +78,9 @@ def _as_is(ref: Ref, contents: Contents, before: Entry | None, *, preview: bool)
             return _part(ref, content.parts, role, authority, trust, contents, read)
         case ObservationRecorded():
             entry = _part(ref, content.parts, "observation", "none", "untrusted", contents, read)
-            return _named(entry, read(content.name)) if not entry.name else entry
+            return replace(entry, name=read(content.name)) if not entry.name else entry
         case MessageAssistant():
-            entry = _part(
-                ref, content.parts, "assistant", "assistant", "trusted", contents, read
-            )
+            entry = _part(ref, content.parts, "assistant", "assistant", "trusted", contents, read)
             return _joined(entry, event, before, opens=ref.part == 1)
         case ToolRequested():
             entry = Entry(
@@ -144,7 +144,7 @@ def _joined(entry: Entry, event: Event, before: Entry | None, *, opens: bool) ->
         first = before is None or before.authority != "assistant" or before.step != 0
         if entry.kind != "call":
             first = False
-    return _replaced(entry, first=first, step=event.step)
+    return replace(entry, first=first, step=event.step)
 
 
 def _result(
@@ -153,9 +153,7 @@ def _result(
     parts: tuple[Part, ...] = content.parts or (TextPart(""),)
     entry = _part(ref, parts, "result", "tool", "untrusted", contents, read)
     name = entry.name if entry.part == "media" else read(content.name)
-    return _replaced(
-        entry, status=content.status, name=name, call_id=read(content.call_id)
-    )
+    return replace(entry, status=content.status, name=name, call_id=read(content.call_id))
 
 
 def _part(
@@ -180,16 +178,16 @@ def _part(
     )
     match part:
         case TextPart():
-            return _replaced(entry, text=read(part.text))
+            return replace(entry, text=read(part.text))
         case MediaPart():
             data = blob_of(part.blob, contents) if part.blob else None
             if part.blob:
                 text = f"sha256:{part.blob}"
             else:
                 text = read(part.url) if part.url else f"file:{read(part.file)}"
-            return _replaced(entry, kind=f"{kind}/media", name=part.media, text=text, data=data)
+            return replace(entry, kind=f"{kind}/media", name=part.media, text=text, data=data)
         case BoundPart():
-            return _replaced(
+            return replace(
                 entry,
                 kind=f"{kind}/bound",
                 text=read(part.source),
@@ -198,52 +196,13 @@ def _part(
                 readable=read(part.text),
             )
         case RawPart():
-            return _replaced(entry, kind=f"{kind}/raw", text=read(part.source), api=part.api)
+            return replace(entry, kind=f"{kind}/raw", text=read(part.source), api=part.api)
         case IncompletePart():
-            return _replaced(
+            return replace(
                 entry, kind=f"{kind}/incomplete", name=read(part.name), text=read(part.text)
             )
         case WithheldPart():
-            return _replaced(entry, kind=f"{kind}/withheld", name=part.kind, text=part.reason)
-
-
-def _replaced(
-    entry: Entry,
-    *,
-    first: bool | None = None,
-    kind: str | None = None,
-    status: str | None = None,
-    name: str | None = None,
-    text: str | None = None,
-    call_id: str | None = None,
-    api: str | None = None,
-    bound: str | None = None,
-    readable: str | None = None,
-    data: bytes | None = None,
-    step: int | None = None,
-) -> Entry:
-    return Entry(
-        first=entry.first if first is None else first,
-        section=entry.section,
-        kind=entry.kind if kind is None else kind,
-        authority=entry.authority,
-        trust=entry.trust,
-        status=entry.status if status is None else status,
-        name=entry.name if name is None else name,
-        text=entry.text if text is None else text,
-        call_id=entry.call_id if call_id is None else call_id,
-        call_kind=entry.call_kind,
-        namespace=entry.namespace,
-        api=entry.api if api is None else api,
-        bound=entry.bound if bound is None else bound,
-        readable=entry.readable if readable is None else readable,
-        data=entry.data if data is None else data,
-        step=entry.step if step is None else step,
-    )
-
-
-def _named(entry: Entry, name: str) -> Entry:
-    return _replaced(entry, name=name)
+            return replace(entry, kind=f"{kind}/withheld", name=part.kind, text=part.reason)
 
 
 # --- synthetic, late, stub, erased, notice --------------------------------------------------------
@@ -302,16 +261,16 @@ def _late(ref: Ref, contents: Contents, before: Entry | None) -> Entry:
     asked = contents.event(call).content if isinstance(call, int) else None
     name = text_of(asked.name, contents) if isinstance(asked, ToolRequested) else entry.name
     kind = "late" if not entry.part else f"late/{entry.part}"
-    entry = _replaced(entry, kind=kind, call_id="")
+    entry = replace(entry, kind=kind, call_id="")
     if not entry.part:
-        entry = _replaced(entry, name=name)
+        entry = replace(entry, name=name)
     if ref.part > 1 or not isinstance(asked, ToolRequested) or entry.part:
         return entry
     arguments = text_of(asked.arguments, contents)
     if len(arguments) > 300:
         arguments = arguments[:300] + "…"
     text = f"The result of the earlier call {name} with {arguments} has arrived:\n{entry.text}"
-    return _replaced(entry, text=text)
+    return replace(entry, text=text)
 
 
 def _stub(ref: Ref, contents: Contents, before: Entry | None) -> Entry:

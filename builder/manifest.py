@@ -98,9 +98,7 @@ def encode(
     return tuple(out)
 
 
-def _runs(
-    refs: Sequence[Ref], known: Mapping[int, int], order: Mapping[int, int]
-) -> Iterable[Run]:
+def _runs(refs: Sequence[Ref], known: Mapping[int, int], order: Mapping[int, int]) -> Iterable[Run]:
     at = 0
     open_run: Run | None = None
     while at < len(refs):
@@ -148,9 +146,7 @@ def _whole_event(refs: Sequence[Ref], at: int, known: Mapping[int, int]) -> int:
     return parts
 
 
-def expand(
-    parts: Sequence[Keep | Run], base: Sequence[Ref], known: Mapping[int, int]
-) -> list[Ref]:
+def expand(parts: Sequence[Keep | Run], base: Sequence[Ref], known: Mapping[int, int]) -> list[Ref]:
     """The entries that a manifest says. Raises BadManifest when it names what is not there."""
     out: list[Ref] = []
     shown: list[int] | None = None
@@ -162,9 +158,7 @@ def expand(
             continue
         if part.part:
             for seq in range(part.first, part.last + 1):
-                out.append(
-                    Ref(part.section, seq, part.part, part.form, part.number, part.args)
-                )
+                out.append(Ref(part.section, seq, part.part, part.form, part.number, part.args))
             continue
         if shown is None:
             shown = sorted(known)

@@ -29,7 +29,19 @@ from sawlog.store.events.conversation import (
 )
 from sawlog.store.events.lifecycle import CompactionCompleted, HistoryRewound, HistoryTrimmed
 from sawlog.store.events.registry import Erased, Unknown
-from sawlog.store.events.steps import AttemptAnswered, Keep, PacketBuilt, PolicySet
+from sawlog.store.events.steps import (
+    AttemptAnswered,
+    AttemptLost,
+    AttemptRefused,
+    AttemptSent,
+    Keep,
+    PacketBuilt,
+    PolicySet,
+    StepAbandoned,
+    StepCompleted,
+    StepFailed,
+    StepRefused,
+)
 from sawlog.store.events.world import ObservationRecorded, ToolsChanged
 from sawlog.store.text import Text, TextObject
 
@@ -64,10 +76,19 @@ def fold(state: State, event: Event) -> State:
             return replace(state, tools=(event.seq, len(content.tools)))
         case PacketBuilt():
             return _packet(state, event, content)
-        case AttemptAnswered():
-            if state.current is None or state.current.step != event.step:
+        case AttemptSent() if event.step == state.open_step:
+            return replace(state, attempts=content.number, unsettled=content.number)
+        case AttemptAnswered() if event.step == state.open_step:
+            current = state.current
+            if current is not None and current.step == event.step:
+                current = replace(current, account=content.account)
+            return replace(state, current=current, unsettled=0)
+        case AttemptRefused() | AttemptLost() if event.step == state.open_step:
+            return replace(state, unsettled=0)
+        case StepCompleted() | StepFailed() | StepRefused() | StepAbandoned():
+            if event.step != state.open_step:
                 return state
-            return replace(state, current=replace(state.current, account=content.account))
+            return replace(state, open_step=0, attempts=0, unsettled=0)
         case PolicySet():
             return replace(state, policy=event.seq, pairing=content.pairing)
         case HistoryRewound():
@@ -166,9 +187,7 @@ def _packet(state: State, event: Event, content: PacketBuilt) -> State:
     if not grown:
         floor = min((ref.seq for ref in refs if ref.section == "history" and ref.seq), default=0)
         everything = {one.seq for one in state.news} | {ref.seq for ref in state.sent}
-        gaps = sorted(
-            seq for seq in {*state.gaps, *everything} if seq > floor and seq not in shown
-        )
+        gaps = sorted(seq for seq in {*state.gaps, *everything} if seq > floor and seq not in shown)
         answered = Index(entry for entry in answered.items() if entry[1].call >= floor)
         bounds = Vec(bound for bound in bounds if bound.seq >= floor)
     state = replace(
@@ -185,6 +204,9 @@ def _packet(state: State, event: Event, content: PacketBuilt) -> State:
         gaps=tuple(gaps),
         cuts=(),
         bounds=bounds,
+        open_step=event.step,
+        attempts=0 if event.step != state.open_step else state.attempts,
+        unsettled=0 if event.step != state.open_step else state.unsettled,
         as_of=content.as_of if state.as_of is None else max(state.as_of, content.as_of),
         current=Bound(0, event.step, content.prefix, content.api, content.model, ""),
     )

@@ -102,6 +102,8 @@ class State(msgspec.Struct, frozen=True):
     gaps: seqs of shown events inside the window that packets do not show.
     trims: seqs of results shown as a stub. cuts: names of events that cut history since the packet.
     bounds: what bound items are bound to; current: the same of the step that runs.
+    open_step: the step whose packet is built and that has no end (0: none); attempts: how many
+    attempts it has; unsettled: the number of the one whose outcome is not recorded (0: none).
     """
 
     seq: int = 0
@@ -127,3 +129,6 @@ class State(msgspec.Struct, frozen=True):
     cuts: tuple[str, ...] = ()
     bounds: Vec[Bound] = msgspec.field(default_factory=Vec)
     current: Bound | None = None
+    open_step: int = 0
+    attempts: int = 0
+    unsettled: int = 0

@@ -1,0 +1,363 @@
+"""build(state, rules, header, as_of, contents) → (packet, trace) or a named refusal. Pure.
+
+A packet keeps what was sent and grows at its end; every break has a named cause. Refusals:
+`blocked`, `awaiting_approval`, `cannot_fit`, `missing_blob`, `nothing_to_send`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+from sawlog.builder.profiles import Profile
+
+from sawlog.builder.assembly import Assembly
+from sawlog.builder.contents import Contents
+from sawlog.builder.manifest import write
+from sawlog.builder.measure import measure_of
+from sawlog.builder.packet import Binding, Entry, Header, Request
+from sawlog.builder.pairing import Arrangement, synthetic_kind, unit_refs
+from sawlog.builder.policy import CannotFit, Rules, block_cut, header_refs
+from sawlog.builder.projector import FOLD
+from sawlog.builder.state import Ref, State
+from sawlog.builder.trace import Break, Trace, Verdict
+from sawlog.builder.vec import Vec
+from sawlog.store.events.base import EventId
+from sawlog.store.events.steps import PacketBuilt
+from sawlog.store.text import BlobMissing, Text
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why there is no packet, and what is needed.
+
+    `reason` is `blocked`, `awaiting_approval`, `cannot_fit`, `missing_blob` or `nothing_to_send`.
+    """
+
+    reason: str
+    message: str
+    needs: tuple[str, ...] = ()
+
+
+class Built(msgspec.Struct, frozen=True):
+    """A packet and all that `packet.built` says of it.
+
+    `refs` and `entries` are parallel. `semantic` and `request.digest` are hex digests. `counts`
+    are (zone, units) in the rules' measure. `base` and `parts` are the manifest.
+    """
+
+    header: Header
+    headers: tuple[tuple[str, str], ...]
+    profile_digest: str
+    rules: Rules
+    as_of: int
+    refs: Vec[Ref]
+    entries: Vec[Entry]
+    missing: tuple[str, ...]
+    counts: tuple[tuple[str, int], ...]
+    semantic: str
+    request: Request
+    base: int
+    parts: tuple[object, ...]
+    trace: Trace
+
+    def event(self, *, replaces: EventId = "", fallback_of: EventId = "") -> PacketBuilt:
+        """The payload of `packet.built` for this packet."""
+        return PacketBuilt(
+            fold=FOLD,
+            policy=self.rules.policy,
+            measure=self.rules.measure,
+            profile=self.header.profile,
+            renderer=self.header.renderer,
+            api=self.header.api,
+            model=self.header.model,
+            params=self.header.params,
+            method=self.request.method,
+            path=self.request.path,
+            headers=self.request.headers,
+            as_of=self.as_of,
+            missing=self.missing,
+            counts=self.counts,
+            semantic=self.semantic,
+            request=self.request.digest,
+            size=self.request.size,
+            base=self.base,
+            parts=self.parts,  # type: ignore[arg-type]
+            prefix=self.request.prefix,
+            profile_digest=self.profile_digest,
+            replaces=replaces,
+            fallback_of=fallback_of,
+        )
+
+
+class Cache:
+    """What a warm builder keeps between the steps of one session: the news' order, the assembly.
+
+    Nothing in it is truth: without it the same packet is built from the state alone.
+    """
+
+    def __init__(self) -> None:
+        self.arrangement = Arrangement()
+        self.assembly: Assembly | None = None
+        self.measured: object = None
+        self.settled_at = 0
+
+    def settle(self, seq: int) -> None:
+        """Say that the packet built last is now event `seq` of the log."""
+        self.settled_at = seq
+
+
+class Sending(msgspec.Struct, frozen=True):
+    """What a packet goes out under, beside the log: header, HTTP headers, profile."""
+
+    header: Header
+    profile: Profile
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+def build(
+    state: State,
+    rules: Rules,
+    sending: Sending,
+    as_of: int,
+    contents: Contents,
+    cache: Cache | None = None,
+    *,
+    allow_waiting: bool = False,
+    reconstructed: bool = False,
+) -> Built | Refusal:
+    """The next packet of a state, or why there is none.
+
+    `as_of` is microseconds UTC, raised to the branch's newest. `allow_waiting` shows calls that
+    wait for approval as such instead of refusing. `reconstructed` builds what a foreign file
+    says was asked, also where nothing new is to be sent.
+    """
+    cache = cache or Cache()
+    if state.blocked:
+        return Refusal("blocked", state.blocked, ("a release of sawlog that knows it",))
+    waiting = {call.seq: call for call in state.waiting}
+    for call in state.waiting:
+        if not call.gone and not allow_waiting and synthetic_kind(call) == "awaiting_approval":
+            return Refusal(
+                "awaiting_approval",
+                f"the call of event {call.seq} waits for approval {call.approval}",
+                (str(call.approval),),
+            )
+    cache.arrangement.feed(state)
+    trims = frozenset(state.trims)
+    news: list[Ref] = []
+    for unit in cache.arrangement.units:
+        news.extend(unit_refs(unit, waiting, trims))
+    header = header_refs(state)
+    try:
+        return _assembled(
+            state, rules, sending, as_of, contents, cache, header, news, reconstructed
+        )
+    except BlobMissing as error:
+        return Refusal(
+            "missing_blob",
+            f"the content sha256:{error.digest} is not in the store",
+            (error.digest,),
+        )
+
+
+def _assembled(
+    state: State,
+    rules: Rules,
+    sending: Sending,
+    as_of: int,
+    contents: Contents,
+    cache: Cache,
+    header: list[Ref],
+    news: list[Ref],
+    reconstructed: bool,
+) -> Built | Refusal:
+    breaks: list[Break] = []
+    assembly = _standing(state, rules, cache, header, contents, breaks)
+    kept = len(assembly.refs)
+    assembly.extend(news, contents)
+    verdicts = [
+        Verdict(ref.seq, ref.part, "history", "selected", _why(ref), units)
+        for ref, units in zip(news, assembly.units.slice(kept, len(assembly.units)), strict=True)
+    ]
+    verdicts.extend(
+        Verdict(one.seq, 1, "pairing", "dropped", one.flag or "not_shown")
+        for one in cache.arrangement.aside
+    )
+    at = len(header)
+    if rules.budgeted and assembly.total > rules.window - rules.reserve:
+        fixed = sum(assembly.units.slice(0, at))
+        history = assembly.entries.slice(at, len(assembly.entries))
+        cut = block_cut(history, assembly.units.slice(at, len(assembly.units)), fixed, rules)
+        if isinstance(cut, CannotFit):
+            cache.assembly = None
+            return _does_not_fit(cut)
+        if cut is not None:
+            assembly = _cut(assembly, at, cut.at, cut.dropped, rules, contents, verdicts, breaks)
+            kept = at
+    cache.assembly = assembly
+    cache.settled_at = -1
+    entries = assembly.entries
+    if not reconstructed:
+        if len(entries) == at:
+            return Refusal(
+                "nothing_to_send", "the history is empty: append a user message first", ("input",)
+            )
+        if entries[-1].authority == "assistant":
+            return Refusal(
+                "nothing_to_send",
+                "the history ends with the model's own reply: append a message or a result first",
+                ("input",),
+            )
+    request = assembly.request(sending.header, sending.headers, sending.profile, _bindings(state))
+    verdicts.extend(
+        Verdict(
+            assembly.refs[note].seq,
+            assembly.refs[note].part,
+            "render",
+            "dropped" if what == "left_out" else "selected",
+            f"{what}: {why}",
+        )
+        for note, what, why in request.notes
+        if note >= kept
+    )
+    base, parts = write(state, assembly.refs)
+    fixed = sum(assembly.units.slice(0, at))
+    return Built(
+        header=sending.header,
+        headers=sending.headers,
+        profile_digest=sending.profile.own_digest,
+        rules=rules,
+        as_of=as_of if state.as_of is None else max(as_of, state.as_of),
+        refs=assembly.refs,
+        entries=entries,
+        missing=(),
+        counts=(("fixed", fixed), ("history", assembly.total - fixed)),
+        semantic=assembly.semantic(()),
+        request=request,
+        base=base,
+        parts=parts,
+        trace=Trace(kept, tuple(verdicts), tuple(breaks)),
+    )
+
+
+def _standing(
+    state: State,
+    rules: Rules,
+    cache: Cache,
+    header: list[Ref],
+    contents: Contents,
+    breaks: list[Break],
+) -> Assembly:
+    """The assembly of what stays as it was sent: the cached one where it still is that."""
+    measured = rules.measure
+    old = cache.assembly if cache.measured == measured else None
+    sent = state.sent
+    at = len(header)
+    same_header = sent.slice(0, at) == header and (len(sent) == at or sent[at].section == "history")
+    if (
+        old is not None
+        and cache.settled_at == state.sent_at
+        and len(old.refs) == len(sent)
+        and same_header
+        and not state.cuts
+    ):
+        return old
+    history = [ref for ref in sent if ref.section == "history"]
+    if "trimmed" in state.cuts:
+        history = _trimmed(history, frozenset(state.trims))
+    refs = [*header, *history]
+    if state.base:
+        _name_breaks(state, refs, same_header, breaks)
+    cache.measured = measured
+    if old is not None and len(old.refs) <= len(refs) and old.refs == refs[: len(old.refs)]:
+        old.extend(refs[len(old.refs) :], contents)
+        return old
+    assembly = Assembly(measure_of(measured))
+    assembly.extend(refs, contents)
+    return assembly
+
+
+def _name_breaks(state: State, refs: list[Ref], same_header: bool, breaks: list[Break]) -> None:
+    causes = list(state.cuts)
+    if not same_header:
+        causes.append("header_changed")
+    if not causes:
+        return
+    base = state.base[:]
+    kept = 0
+    while kept < min(len(base), len(refs)) and base[kept] == refs[kept]:
+        kept += 1
+    breaks.extend(Break(cause, kept, len(base) - kept, 0) for cause in causes)
+
+
+def _trimmed(history: list[Ref], trims: frozenset[int]) -> list[Ref]:
+    out: list[Ref] = []
+    for ref in history:
+        if ref.seq in trims and ref.form in ("full", "preview"):
+            if ref.part == 1:
+                out.append(Ref("history", ref.seq, 1, "stub"))
+        else:
+            out.append(ref)
+    return out
+
+
+def _cut(
+    old: Assembly,
+    at: int,
+    first: int,
+    dropped: int,
+    rules: Rules,
+    contents: Contents,
+    verdicts: list[Verdict],
+    breaks: list[Break],
+) -> Assembly:
+    start = at + first
+    earlier = old.refs[at] if len(old.refs) > at else None
+    if earlier is not None and earlier.form == "notice":
+        # The notice that goes counted what went before it, and is no message itself.
+        dropped += int(dict(earlier.args)["messages"]) - 1
+    notice = Ref("history", 0, 1, "notice", 1, (("kind", "cut"), ("messages", str(dropped))))
+    gone = old.refs.slice(at, start)
+    units = old.units.slice(at, start)
+    verdicts[:] = [one for one in verdicts if one.outcome == "dropped"] + [
+        Verdict(ref.seq, ref.part, "budget", "dropped", "block_cut", size)
+        for ref, size in zip(gone, units, strict=True)
+    ]
+    breaks.append(Break("block_cut", at, len(gone), sum(units)))
+    new = Assembly(measure_of(rules.measure))
+    new.extend([*old.refs.slice(0, at), notice, *old.refs.slice(start, len(old.refs))], contents)
+    return new
+
+
+def _why(ref: Ref) -> str:
+    if ref.form == "synthetic":
+        return f"synthetic:{dict(ref.args)['kind']}"
+    return "news" if ref.form == "full" else ref.form
+
+
+def _does_not_fit(cut: CannotFit) -> Refusal:
+    return Refusal(
+        "cannot_fit",
+        f"the last unit takes {cut.last} units and the header {cut.fixed}; the window has "
+        f"{cut.window}, of which {cut.reserve} are kept for the reply",
+        ("a larger window", "a smaller reserve", "shorter tool results"),
+    )
+
+
+def _bindings(state: State) -> Callable[[int], Binding | None]:
+    bounds = state.bounds
+
+    def find(step: int) -> Binding | None:
+        for at in range(len(bounds) - 1, -1, -1):
+            bound = bounds[at]
+            if bound.step == step:
+                return Binding(bound.prefix, bound.api, _plain(bound.model), _plain(bound.account))
+            if bound.step < step:
+                return None
+        return None
+
+    return find
+
+
+def _plain(text: Text) -> str:
+    return text if isinstance(text, str) else f"sha256:{text.blob or text.wtf8}"

@@ -1,0 +1,49 @@
+"""Measures: how many units an entry takes of a window. Named and numbered, frozen once released."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sawlog.builder.packet import Entry
+from sawlog.store.errors import UnknownNumber
+from sawlog.store.events.base import Named
+
+Measure = Callable[[Entry], int]
+
+_OVERHEAD = 4
+_MEDIA = 1600
+
+
+def _utf8_quarter(entry: Entry) -> int:
+    """A quarter of the UTF-8 bytes of text, name and call id, rounded up, and 4 for the frame.
+
+    About one token of English or code. A medium counts 1,600 whatever its bytes, for providers
+    scale images down before they count them.
+    """
+    if entry.part == "media":
+        return _MEDIA + _OVERHEAD
+    size = _bytes(entry.text) + _bytes(entry.name) + _bytes(entry.call_id)
+    return (size + 3) // 4 + _OVERHEAD
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def _utf8_bytes(entry: Entry) -> int:
+    """The UTF-8 bytes of text, name and call id."""
+    return _bytes(entry.text) + _bytes(entry.name) + _bytes(entry.call_id)
+
+
+MEASURES: dict[Named, Measure] = {
+    Named("utf8-quarter", 1): _utf8_quarter,
+    Named("utf8-bytes", 1): _utf8_bytes,
+}
+
+
+def measure_of(name: Named) -> Measure:
+    """The measure of that name and number. Raises UnknownNumber when it is not installed."""
+    found = MEASURES.get(name)
+    if found is None:
+        raise UnknownNumber(f"the measure {name} is not installed")
+    return found

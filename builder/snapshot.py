@@ -1,0 +1,128 @@
+"""Snapshots: a state as bytes and back. Derived, deletable, never truth (LOGFORMAT, Snapshots).
+
+MessagePack from structs, maps as lists; the state digest is the SHA-256 of these bytes, so two
+states that are the same have the same digest, however they came about.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from sawlog.builder.state import Answer, Bound, News, Ref, State, Waiting
+from sawlog.builder.vec import Index, Vec
+from sawlog.store.events.base import Named
+from sawlog.store.text import Text
+
+CODEC = 1
+"""The number of this codec; another one is another number."""
+
+
+class _Form(msgspec.Struct, frozen=True, array_like=True):
+    seq: int
+    blocked: str
+    step: int
+    began: bool
+    as_of: int | None
+    system: tuple[tuple[int, int], ...]
+    tools: tuple[int, int]
+    policy: int
+    pairing: Named
+    sent: list[Ref] | None
+    sent_at: int
+    sent_step: int
+    base: list[Ref]
+    links: int
+    news: list[News]
+    waiting: tuple[Waiting, ...]
+    answered: list[tuple[Text, Answer]]
+    orphans: tuple[tuple[Text, int], ...]
+    gaps: tuple[int, ...]
+    trims: tuple[int, ...]
+    cuts: tuple[str, ...]
+    bounds: list[Bound]
+    current: Bound | None
+    open_step: int
+    attempts: int
+    unsettled: int
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(_Form)
+
+
+def encode(state: State) -> bytes:
+    """The bytes of a state."""
+    # After an ordinary packet both lists are one and the same: it is written once.
+    same = state.sent.grew_from(state.base) and len(state.sent) == len(state.base)
+    same = same or state.sent == state.base
+    return _encoder.encode(
+        _Form(
+            state.seq,
+            state.blocked,
+            state.step,
+            state.began,
+            state.as_of,
+            state.system,
+            state.tools,
+            state.policy,
+            state.pairing,
+            None if same else state.sent[:],
+            state.sent_at,
+            state.sent_step,
+            state.base[:],
+            state.links,
+            state.news[:],
+            state.waiting,
+            state.answered.items()[:],
+            state.orphans,
+            state.gaps,
+            state.trims,
+            state.cuts,
+            state.bounds[:],
+            state.current,
+            state.open_step,
+            state.attempts,
+            state.unsettled,
+        )
+    )
+
+
+def decode(data: bytes) -> State:
+    """The state that was encoded. Raises msgspec.DecodeError when the bytes are not one."""
+    form = _decoder.decode(data)
+    base = Vec(form.base)
+    return State(
+        seq=form.seq,
+        blocked=form.blocked,
+        step=form.step,
+        began=form.began,
+        as_of=form.as_of,
+        system=form.system,
+        tools=form.tools,
+        policy=form.policy,
+        pairing=form.pairing,
+        sent=base if form.sent is None else Vec(form.sent),
+        sent_at=form.sent_at,
+        sent_step=form.sent_step,
+        base=base,
+        links=form.links,
+        news=Vec(form.news),
+        waiting=form.waiting,
+        answered=Index(form.answered),
+        orphans=form.orphans,
+        gaps=form.gaps,
+        trims=form.trims,
+        cuts=form.cuts,
+        bounds=Vec(form.bounds),
+        current=form.current,
+        open_step=form.open_step,
+        attempts=form.attempts,
+        unsettled=form.unsettled,
+    )
+
+
+def state_digest(state: State) -> str:
+    """The SHA-256 of a state's bytes, in hex."""
+    return hashlib.sha256(encode(state)).hexdigest()

@@ -1,0 +1,44 @@
+"""The trace: one verdict per candidate of a packet, and what broke the prefix. Never a text.
+
+It is not stored: the same log and the same rules give it again.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What became of one candidate.
+
+    `stage` is `pairing`, `history`, `budget` or `render`; `outcome` is `selected` or `dropped`;
+    `reason` names the rule; `units` is what it takes or would have taken. `seq` and `part` name the
+    event's part (seq 0: an entry that no event stands behind).
+    """
+
+    seq: int
+    part: int
+    stage: str
+    outcome: str
+    reason: str
+    units: int = 0
+
+
+class Break(msgspec.Struct, frozen=True):
+    """Why what was sent does not stay as it was: the cause, and what it costs.
+
+    `kept` and `lost` count entries of the packet before; `units` are those of the lost ones.
+    """
+
+    cause: str
+    kept: int
+    lost: int
+    units: int
+
+
+class Trace(msgspec.Struct, frozen=True):
+    """One packet's verdicts: `kept` entries stay as sent, the rest has one verdict each."""
+
+    kept: int
+    verdicts: tuple[Verdict, ...]
+    breaks: tuple[Break, ...] = ()
