@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 import tomllib
 from email.parser import Parser
 from pathlib import Path
@@ -53,17 +54,22 @@ def files_below(folder: Path) -> set[str]:
     }
 
 
-def test_the_wheel_holds_every_file_of_the_folders_and_nothing_else(tmp_path: Path) -> None:
-    """Data files too: a fixture that an ignore pattern hides would be missing here."""
+def build(target: str, source: Path, destination: Path) -> Path:
+    """Build a wheel or an sdist as pip would, and give its path."""
     subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],
-        cwd=ROOT,
+        [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(destination)],
+        cwd=source,
         check=True,
         stdin=subprocess.DEVNULL,
         capture_output=True,
     )
-    (wheel,) = tmp_path.iterdir()
-    with ZipFile(wheel) as archive:
+    (built,) = destination.iterdir()
+    return built
+
+
+def test_the_wheel_holds_every_file_of_the_folders_and_nothing_else(tmp_path: Path) -> None:
+    """Data files too: a fixture that an ignore pattern hides would be missing here."""
+    with ZipFile(build("wheel", ROOT, tmp_path)) as archive:
         names = set(archive.namelist())
         (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
         fields = Parser().parsestr(archive.read(metadata).decode("utf-8"))
@@ -78,6 +84,16 @@ def test_the_wheel_holds_every_file_of_the_folders_and_nothing_else(tmp_path: Pa
     assert fields["Name"] == "sawlog"
     assert fields["Author"] == "The sawlog authors"
     assert fields["License-Expression"] == "Apache-2.0"
+
+
+def test_the_sdist_gives_the_same_wheel(tmp_path: Path) -> None:
+    sdist = build("sdist", ROOT, tmp_path / "sdist")
+    with tarfile.open(sdist) as archive:
+        assert not [member.name for member in archive if member.issym() or member.islnk()]
+        archive.extractall(tmp_path / "source", filter="data")
+    (source,) = (tmp_path / "source").iterdir()
+    direct = build("wheel", ROOT, tmp_path / "direct")
+    assert build("wheel", source, tmp_path / "again").read_bytes() == direct.read_bytes()
 
 
 def test_nothing_holds_dependencies_down() -> None:
