@@ -75,6 +75,22 @@ def link(previous: bytes, head: bytes, commitment: bytes) -> bytes:
     return hashlib.sha256(b"sawlog/1 event" + previous + head + commitment).digest()
 
 
+def sealed(payload: Payload) -> tuple[Payload, tuple[Blob, ...]]:
+    """The payload as it is stored, long or odd texts sealed, and the blobs that this made.
+
+    Sealing twice changes nothing more.
+    """
+    blobs: dict[bytes, Blob] = {}
+    return _sealed(payload, type(payload).__name__, blobs, {}), tuple(blobs.values())
+
+
+def cites(payload: Payload) -> tuple[bytes, ...]:
+    """The digests of all blobs that a payload names."""
+    found: dict[bytes, None] = {}
+    _sealed(payload, type(payload).__name__, {}, found)
+    return tuple(found)
+
+
 def prepare(
     new: NewEvent,
     registry: Registry,
@@ -88,8 +104,8 @@ def prepare(
     """
     kind = registry.declared(type(new.payload))
     blobs: dict[bytes, Blob] = {blob.digest: blob for blob in new.blobs}
-    cites: dict[bytes, None] = {}
-    payload = _sealed(new.payload, kind.name, blobs, cites)
+    cited: dict[bytes, None] = {}
+    payload = _sealed(new.payload, kind.name, blobs, cited)
     try:
         encoded = _encode(payload)
     except (UnicodeEncodeError, TypeError, OverflowError) as error:
@@ -98,7 +114,7 @@ def prepare(
     if new.step is not None and not 0 <= new.step < 2**63:
         raise InvalidEvent(f"step {new.step} is no step number", path="step")
     for blob in new.blobs:
-        if blob.digest not in cites:
+        if blob.digest not in cited:
             raise InvalidEvent("a blob came with it that its payload does not name", path="blobs")
     if new.id is not None and len(new.id) != 16:
         raise InvalidEvent("an event id has 16 bytes", path="id")
@@ -120,7 +136,7 @@ def prepare(
         payload=encoded,
         salt=make_salt(),
         blobs=tuple(blobs.values()),
-        cites=tuple(cites),
+        cites=tuple(cited),
         step_given=new.step is not None,
         occurred_given=new.occurred_at is not None,
         open=kind.open,
