@@ -61,9 +61,11 @@ HOUSE: dict[str, Room] = {
             "store/log.py",
             "store/postgresql.py",
             "store/redaction.py",
+            "store/rows.py",
             "store/salvage.py",
             "store/schema.py",
             "store/sidelock.py",
+            "store/snapshots.py",
             "store/sqlitefile.py",
         ),
         ("store values", "first use", "msgspec", "psycopg", "sqlalchemy", "zstandard"),
@@ -99,7 +101,7 @@ HOUSE: dict[str, Room] = {
     ),
     # Floor 4: the hall: one session, one loop.
     "session": Room(
-        ("session.py", "session/*", "window.py"),
+        ("session.py", "session/*", "step.py", "toolrun.py", "tools.py", "window.py"),
         (
             "compaction",
             "compactor",
