@@ -101,7 +101,7 @@ HOUSE: dict[str, Room] = {
     ),
     # Floor 4: the hall: one session, one loop.
     "session": Room(
-        ("session.py", "session/*", "step.py", "toolrun.py", "tools.py", "window.py"),
+        ("exchange.py", "session.py", "step.py", "toolrun.py", "tools.py", "window.py"),
         (
             "compaction",
             "compactor",
