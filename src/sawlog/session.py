@@ -23,7 +23,14 @@ from sawlog.builder.state import State, Waiting
 from sawlog.store.codec import sealed
 from sawlog.store.content import Part, TextPart
 from sawlog.store.envelope import NewEvent
-from sawlog.store.errors import ConfigError, Conflict, InvalidEvent, Refused, ToolError
+from sawlog.store.errors import (
+    ConfigError,
+    Conflict,
+    InvalidEvent,
+    Leased,
+    Refused,
+    ToolError,
+)
 from sawlog.store.event import Event, decoded
 from sawlog.store.events.base import Payload
 from sawlog.store.events.conversation import (
@@ -36,7 +43,7 @@ from sawlog.store.events.conversation import (
 from sawlog.store.events.lifecycle import SessionCreated
 from sawlog.store.events.steps import AttemptLost, PolicySet, StepAbandoned
 from sawlog.store.events.world import Tool, ToolsChanged
-from sawlog.store.ids import keyed_id
+from sawlog.store.ids import keyed_id, new_id
 from sawlog.store.jsontext import source_of
 from sawlog.store.lease import Lease, Renewer
 from sawlog.store.log import Log, SessionRow
@@ -77,7 +84,8 @@ class Session:
         owner: str,
         ttl: float,
         clock: Callable[[], int],
-        created: SessionCreated | None = None,
+        make_id: Callable[[], bytes] = new_id,
+        wait: float = 0.0,
     ) -> None:
         self._log = log
         self._row = row
@@ -86,7 +94,8 @@ class Session:
         self._owner = owner
         self._ttl = ttl
         self._clock = clock
-        self._created = created
+        self._make_id = make_id
+        self._wait = wait
         self._lock = threading.RLock()
         self._lease: Lease | None = None
         self._renewer: Renewer | None = None
@@ -118,10 +127,19 @@ class Session:
         """
         with self._lock:
             if self._lease is None:
-                self._lease = self._log.acquire(self._row, self._owner, self._ttl)
-                self._renewer = Renewer(self._log, self._row, self._lease, self._ttl)
-                self._renewer.start()
+                self._lease = self._acquired()
+                self._renewer = Renewer(self._log.leases, self._lease, self._ttl).start()
             self._load()
+
+    def _acquired(self) -> Lease:
+        until = time.monotonic() + self._wait
+        while True:
+            try:
+                return self._log.leases.acquire(self._row.id, self._owner, self._ttl)
+            except Leased:
+                if time.monotonic() >= until:
+                    raise
+            time.sleep(0.05)
 
     def release(self) -> None:
         """Give the lease back; any process may go on from here."""
@@ -131,7 +149,7 @@ class Session:
             if renewer is not None:
                 renewer.stop()
             if lease is not None:
-                self._log.release(self._row, lease)
+                self._log.leases.release(lease)
 
     @property
     def id(self) -> str:
@@ -428,7 +446,7 @@ class Session:
         blobs: tuple[Any, ...] = (),
     ) -> NewEvent:
         stored, made = sealed(payload)
-        id = keyed_id(key) if key is not None else self._log.make_id()
+        id = keyed_id(key) if key is not None else self._make_id()
         return NewEvent(
             payload=stored,
             source=source,
@@ -443,14 +461,13 @@ class Session:
     ) -> tuple[int, ...]:
         """Append and fold. An event that was known already is not folded again."""
         state = self._load()
-        if self._created is not None:
-            first = NewEvent(payload=self._created, source="harness", id=self._log.make_id())
-            events = [first, *events]
+        made = state.seq == 0
+        if made:
+            created = self._new(SessionCreated(name=self.name), "harness")
+            events = [created, *events]
         done = self._log.append(
             self._row, events, expected_seq=expected_seq, lease=self._lease
         )
-        made = self._created is not None
-        self._created = None
         if done.new and done.seqs[0] == state.seq + 1 and done.new == len(events):
             fresh = self._as_events(state, events)
             for event in fresh:
@@ -497,7 +514,7 @@ class Session:
         return self._state
 
     def _from_snapshot(self) -> State | None:
-        found = self._log.snapshot_get(self._row, FOLD, CODEC)
+        found = self._log.snapshot_get(self._row, fold=FOLD, layout=CODEC)
         if found is None:
             return None
         self._snapshot_at = found.seq
@@ -519,7 +536,12 @@ class Session:
         self._snapshot_at = state.seq
         self._window.forget()
         self._log.snapshot_put(
-            self._row, state.seq, self._head_digest, FOLD, CODEC, encode(state)
+            self._row,
+            state.seq,
+            self._head_digest,
+            fold=FOLD,
+            layout=CODEC,
+            data=encode(state),
         )
 
     def _texts(self, seq: int) -> str:

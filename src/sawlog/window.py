@@ -35,7 +35,7 @@ class Window:
         found = self._blobs.get(digest)
         if found is None:
             raw = bytes.fromhex(digest)
-            found = self._log.blobs(self._session, [raw])[raw]
+            found = self._log.blobs(self._session, [raw])[raw]  # KeyError: it is not there
             self._blobs[digest] = found
         return found
 

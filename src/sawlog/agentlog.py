@@ -1,0 +1,177 @@
+"""The log of one tenant, opened: sessions in it, to write or to read."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from sawlog.builder.policy import Rules
+from sawlog.builder.profiles import Profile
+from sawlog.session import Session, now_micros
+from sawlog.store.database import open_database
+from sawlog.store.envelope import NewEvent
+from sawlog.store.errors import NoSession
+from sawlog.store.events import CORE
+from sawlog.store.events.base import Payload
+from sawlog.store.events.conversation import ApprovalDecided
+from sawlog.store.ids import new_id, new_salt
+from sawlog.store.log import Log, SessionRow
+
+if TYPE_CHECKING:
+    from sawlog.aio import AsyncSession
+    from sawlog.recorded import Recorded
+
+
+def open(
+    url: str,
+    tenant: str = "default",
+    *,
+    read_only: bool = False,
+    types: Iterable[type[Payload]] = (),
+    clock: Callable[[], int] = now_micros,
+    make_id: Callable[[], bytes] = new_id,
+    make_salt: Callable[[], bytes] = new_salt,
+) -> AgentLog:
+    """Open a store: a file name, `sqlite:///…` or `postgresql+psycopg://…`.
+
+    An SQLite store is made on first use; a PostgreSQL one by `sawlog migrate`. `types` are further
+    event types. Raises NoStore, OldSchema, NewerSchema.
+    """
+    database = open_database(url, read_only=read_only)
+    registry = CORE.extended(types) if types else CORE
+    log = Log(
+        database,
+        tenant=tenant,
+        registry=registry,
+        clock=clock,
+        make_id=make_id,
+        make_salt=make_salt,
+    )
+    return AgentLog(log, clock, make_id)
+
+
+class AgentLog:
+    """An open store, seen by one tenant. A context manager; `close` it when done."""
+
+    def __init__(
+        self, log: Log, clock: Callable[[], int] = now_micros, make_id: Callable[[], bytes] = new_id
+    ) -> None:
+        self.store = log
+        self._clock = clock
+        self._make_id = make_id
+
+    def __enter__(self) -> AgentLog:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the database."""
+        self.store.database.close()
+
+    def session(
+        self,
+        name: str,
+        *,
+        rules: Rules | None = None,
+        window: int = 0,
+        reserve: int = 0,
+        profile: Profile | None = None,
+        owner: str = "",
+        ttl: float = 30.0,
+        wait: float = 0.0,
+    ) -> Session:
+        """The session of that name, new or continued, to be written; enter it to take the lease.
+
+        `window` and `reserve` bound its packets, in units of the measure (about tokens); 0 takes
+        the model's. `ttl` is the lease's life in seconds; it is renewed while the session is open. `wait` is how many
+        seconds to wait for another owner's lease to end, such as one that was killed.
+        """
+        row = self.store.session(name, create=True)
+        return Session(
+            self.store,
+            row,
+            rules=rules or Rules(window=window, reserve=reserve),
+            profile=profile,
+            owner=owner or default_owner(),
+            ttl=ttl,
+            clock=self._clock,
+            make_id=self._make_id,
+            wait=wait,
+        )
+
+    def asession(
+        self,
+        name: str,
+        *,
+        rules: Rules | None = None,
+        window: int = 0,
+        reserve: int = 0,
+        profile: Profile | None = None,
+        owner: str = "",
+        ttl: float = 30.0,
+        wait: float = 0.0,
+    ) -> AsyncSession:
+        """The same for `async with`: one code path, its blocking work off the loop."""
+        from sawlog.aio import AsyncSession
+
+        return AsyncSession(
+            lambda: self.session(
+                name,
+                rules=rules,
+                window=window,
+                reserve=reserve,
+                profile=profile,
+                owner=owner,
+                ttl=ttl,
+                wait=wait,
+            )
+        )
+
+    def read(self, text: str) -> Recorded:
+        """The recorded session of that name, id, unique prefix of an id, or `-` (the newest).
+
+        Reading writes nothing. Raises NoSession.
+        """
+        from sawlog.recorded import Recorded
+
+        return Recorded(self.store, self.find(text))
+
+    def find(self, text: str) -> SessionRow:
+        """The one session that a text names. Raises NoSession when none or several match."""
+        if text == "-":
+            rows = self.store.sessions()
+            if not rows:
+                raise NoSession("this store holds no session yet")
+            return rows[-1]
+        found = self.store.find(text)
+        if not found:
+            raise NoSession(f"no session is named {text!r}: `sawlog ls` lists them")
+        if len(found) > 1:
+            raise NoSession(f"{text!r} begins the ids of {len(found)} sessions: write more of it")
+        return found[0]
+
+    def sessions(self) -> list[SessionRow]:
+        """All sessions of this tenant, oldest first."""
+        return self.store.sessions()
+
+    def decide(
+        self, session: str, approval: str, *, allow: bool, by: str, reason: str = ""
+    ) -> None:
+        """Decide an approval from any process; the first decision counts."""
+        payload = ApprovalDecided(approval, allow, by, reason)
+        self.store.append(self.find(session), [NewEvent(payload=payload, source="user")])
+
+
+def default_owner() -> str:
+    """The owner's name that others are told: host and process."""
+    return f"{socket.gethostname()}:{os.getpid()}"

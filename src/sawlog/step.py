@@ -1,0 +1,297 @@
+"""One step: its packet, its attempts, its reply. Each attempt is an event before and after.
+
+`send` lets exactly the packet's bytes leave; `body` and `answer` are for any other client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from sawlog.builder.build import Built
+from sawlog.builder.contents import text_of
+from sawlog.builder.replies import Answered, RefusedReply, parse
+from sawlog.exchange import RawReply, exchange
+from sawlog.store.envelope import NewEvent
+from sawlog.store.errors import AttemptFailed, ToolError
+from sawlog.store.event import Event
+from sawlog.store.events.conversation import MessageAssistant, ToolRequested
+from sawlog.store.events.steps import (
+    AttemptAnswered,
+    AttemptLost,
+    AttemptRefused,
+    AttemptSent,
+    StepAbandoned,
+    StepCompleted,
+    StepFailed,
+)
+from sawlog.store.jsontext import source_of
+
+if TYPE_CHECKING:
+    from sawlog.session import Session
+    from sawlog.window import Window
+
+RETRIED = ("rate_limit", "overload", "timeout", "provider_error")
+"""Classes of refusal after which the same bytes may be sent again."""
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A tool call that the model asked for.
+
+    `arguments` is the source as the model wrote it; `args` reads it. `event_id` names the request
+    in the log.
+    """
+
+    session: Any
+    event_id: str
+    call_id: str
+    name: str
+    arguments: str
+    step: int
+
+    @classmethod
+    def of(
+        cls, session: Session, event_id: str, step: int, content: ToolRequested, window: Window
+    ) -> Call:
+        """The call that a `tool.requested` event asks for."""
+        return cls(
+            session,
+            event_id,
+            text_of(content.call_id, window),
+            text_of(content.name, window),
+            text_of(content.arguments, window),
+            step,
+        )
+
+    @property
+    def args(self) -> dict[str, Any]:
+        """The arguments, checked against the tool's declaration where it is a function.
+
+        Raises ToolError when they are no JSON object or do not fit.
+        """
+        from sawlog.tools import call_arguments
+
+        declared = self.session.declared(self.name)
+        if declared is not None:
+            return call_arguments(declared, self.arguments)
+        try:
+            value = msgspec.json.decode(self.arguments)
+        except msgspec.DecodeError as error:
+            raise ToolError(f"the arguments of {self.name} are no JSON: {error}") from error
+        if not isinstance(value, dict):
+            raise ToolError(f"the arguments of {self.name} are no JSON object")
+        return value
+
+    def run(self) -> Any:
+        """What the declared function gives for these arguments.
+
+        Raises ToolError when no function was declared under this name; what the function raises
+        goes through.
+        """
+        return self.function()(**self.args)
+
+    def function(self) -> Callable[..., Any]:
+        """The function declared under the call's name. Raises ToolError when there is none."""
+        declared = self.session.declared(self.name)
+        if declared is None or declared.function is None:
+            raise ToolError(
+                f"there is no function for the tool {self.name!r}: offer one with tools([...])"
+            )
+        return declared.function
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """What the model answered: text, calls to run, and the provider's own words about it."""
+
+    text: str
+    tool_calls: tuple[Call, ...]
+    stop_reason: str
+    usage: str
+    response_id: str
+    request_id: str
+    body: bytes
+
+
+class Step:
+    """A step whose packet is in the log.
+
+    `body` are the very bytes to send to `path` with `headers`; `number` counts the session's
+    decisions from 1.
+    """
+
+    def __init__(self, session: Session, number: int, built: Built, event: Event) -> None:
+        self._session = session
+        self.number = number
+        self.packet = built
+        self.event_id = event.id
+        self.reply: Reply | None = None
+        self._attempts = 0
+        self._open = False
+
+    @property
+    def api(self) -> str:
+        """The API that the body is written for."""
+        return self.packet.header.api
+
+    @property
+    def method(self) -> str:
+        """The HTTP method."""
+        return self.packet.request.method
+
+    @property
+    def path(self) -> str:
+        """The path to send to, without host and base."""
+        return self.packet.request.path
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that change what the model does; no secret among them."""
+        return dict(self.packet.request.headers)
+
+    @property
+    def chunks(self) -> Sequence[bytes]:
+        """The body in pieces."""
+        return self.packet.request.chunks
+
+    @property
+    def body(self) -> bytes:
+        """The body: exactly these bytes are what the log says was sent."""
+        return self.packet.request.body
+
+    def send(self, client: Any, *, retries: int = 0, timeout: float | None = None) -> Reply:
+        """Send the packet and log what comes back.
+
+        `client` is an official `openai` or `anthropic` client, an `httpx.Client` with a base URL,
+        or a callable from body bytes to reply bytes. The bytes go out unchanged, and the client's
+        own retries are off: each of the `retries` is an attempt of its own in the log.
+        Raises AttemptFailed with the class of the refusal; a connection that broke leaves the
+        attempt as lost.
+        """
+        while True:
+            self.opened(type(client).__module__.partition(".")[0])
+            try:
+                raw = exchange(client, self, timeout)
+            except BaseException as error:
+                self.lost(error)
+                raise
+            try:
+                return self.closed(raw, final=retries <= 0)
+            except AttemptFailed as error:
+                if retries <= 0 or error.kind not in RETRIED:
+                    raise
+                retries -= 1
+
+    def answer(
+        self,
+        body: bytes | str | Mapping[str, Any],
+        *,
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+    ) -> Reply:
+        """Log a reply that the caller received by other means: bytes as received, or a dict."""
+        if isinstance(body, Mapping):
+            raw = source_of(body, "reply").encode("utf-8", "surrogatepass")
+        else:
+            raw = body.encode() if isinstance(body, str) else body
+        if not self._open:
+            self.opened("caller")
+        return self.closed(RawReply(status, dict(headers or {}), raw), final=True)
+
+    def abandon(self, reason: str = "") -> None:
+        """Give the step up: it ends without a reply."""
+        self._record([self._new(StepAbandoned(reason=reason))])
+
+    # --- attempts --------------------------------------------------------------------------------
+
+    def opened(self, client: str, url: str = "") -> None:
+        """Log that the bytes are about to leave; durable when this returns."""
+        self._attempts += 1
+        sent = AttemptSent(self.event_id, self._attempts, url, client=client)
+        self._record([self._new(sent)])
+        self._open = True
+
+    def lost(self, error: BaseException) -> None:
+        """Log that nobody knows what became of the attempt."""
+        self._open = False
+        reason = f"{type(error).__name__}: {error}"
+        self._record([self._new(AttemptLost(self._attempts, reason))])
+
+    def closed(self, raw: RawReply, *, final: bool) -> Reply:
+        """Log a whole reply, or a refusal, which ends the step when it is the `final` one."""
+        self._open = False
+        parsed = parse(self.api, raw.status, raw.headers, raw.body)
+        if isinstance(parsed, RefusedReply):
+            self._refused(parsed, raw, final)
+            raise AttemptFailed(
+                f"the provider refused ({parsed.kind}): {parsed.message}",
+                kind=parsed.kind,
+                status=parsed.status,
+                request_id=parsed.request_id,
+            )
+        return self._answered(parsed, raw)
+
+    def _refused(self, parsed: RefusedReply, raw: RawReply, final: bool) -> None:
+        refusal = AttemptRefused(
+            number=self._attempts,
+            kind=parsed.kind,
+            status=parsed.status,
+            request_id=parsed.request_id,
+            message=parsed.message,
+            body=raw.text,
+        )
+        events = [self._new(refusal)]
+        if final or parsed.kind not in RETRIED:
+            events.append(self._new(StepFailed(reason=parsed.kind)))
+        self._record(events)
+
+    def _answered(self, parsed: Answered, raw: RawReply) -> Reply:
+        answered = AttemptAnswered(
+            number=self._attempts,
+            status=raw.status,
+            request_id=parsed.request_id,
+            response_id=parsed.response_id,
+            model=parsed.model,
+            account=parsed.account,
+            stop_reason=parsed.stop_reason,
+            usage=parsed.usage,
+            body=raw.text,
+        )
+        events = [self._new(answered)]
+        calls: list[Call] = []
+        for piece in parsed.parts_and_calls:
+            if isinstance(piece, ToolRequested):
+                new = self._new(piece)
+                assert new.id is not None
+                calls.append(
+                    Call(
+                        self._session,
+                        new.id.hex(),
+                        str(piece.call_id),
+                        str(piece.name),
+                        str(piece.arguments),
+                        self.number,
+                    )
+                )
+            else:
+                new = self._new(MessageAssistant(piece))
+            events.append(new)
+        events.append(self._new(StepCompleted(stop_reason=parsed.stop_reason)))
+        self._record(events)
+        self.reply = Reply(
+            parsed.text,
+            tuple(calls),
+            parsed.stop_reason,
+            parsed.usage,
+            parsed.response_id,
+            parsed.request_id,
+            raw.body,
+        )
+        return self.reply
+
+    def _new(self, payload: Any) -> NewEvent:
+        return self._session.new(payload, f"provider:{self.api}", step=self.number)
+
+    def _record(self, events: Sequence[NewEvent]) -> None:
+        self._session.record(events)
