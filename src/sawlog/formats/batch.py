@@ -37,13 +37,18 @@ class Batch:
         copy: bool = False,
         ignorable: bool = False,
         rewind_to: bytes | None = None,
+        occurred_at: int | None = None,
     ) -> bytes:
-        """Add an event and give its id. `copy`: its calls and results are no new ones."""
+        """Add an event and give its id.
+
+        `copy`: its calls and results are no new ones. `occurred_at`: when it happened, where that
+        is not the record's time.
+        """
         event = ForeignEvent(
             payload=msgspec.structs.replace(payload, record=self.record),
             id=foreign_id(self._source_id, str(self.record.position), str(len(self.events))),
             step=step,
-            occurred_at=self._occurred_at,
+            occurred_at=self._occurred_at if occurred_at is None else occurred_at,
             ignorable=ignorable,
             rewind_to=rewind_to,
             blobs=blobs,
