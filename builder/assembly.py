@@ -9,8 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 
-from sawlog.builder.profiles import Profile
-
 from sawlog.builder.contents import Contents
 from sawlog.builder.forms import show
 from sawlog.builder.measure import Measure
@@ -22,6 +20,7 @@ from sawlog.builder.packet import (
     entry_bytes,
     missing_entry,
 )
+from sawlog.builder.profiles import Profile
 from sawlog.builder.render import Rendering, start
 from sawlog.builder.state import Ref
 from sawlog.builder.vec import Vec
@@ -78,6 +77,6 @@ class Assembly:
             self._under = under
         self._rendering.bindings = bindings
         if self._rendered < len(self.entries):
-            self._rendering.add(self.entries.slice(self._rendered, len(self.entries)))
+            self._rendering.add(self.entries.between(self._rendered, len(self.entries)))
             self._rendered = len(self.entries)
         return self._rendering.request()

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import msgspec
-from sawlog.builder.profiles import Profile
 
 from sawlog.builder.assembly import Assembly
 from sawlog.builder.contents import Contents
@@ -18,6 +17,7 @@ from sawlog.builder.measure import measure_of
 from sawlog.builder.packet import Binding, Entry, Header, Request
 from sawlog.builder.pairing import Arrangement, synthetic_kind, unit_refs
 from sawlog.builder.policy import CannotFit, Rules, block_cut, header_refs
+from sawlog.builder.profiles import Profile
 from sawlog.builder.projector import FOLD
 from sawlog.builder.state import Ref, State
 from sawlog.builder.trace import Break, Trace, Verdict
@@ -177,7 +177,7 @@ def _assembled(
     assembly.extend(news, contents)
     verdicts = [
         Verdict(ref.seq, ref.part, "history", "selected", _why(ref), units)
-        for ref, units in zip(news, assembly.units.slice(kept, len(assembly.units)), strict=True)
+        for ref, units in zip(news, assembly.units.between(kept, len(assembly.units)), strict=True)
     ]
     verdicts.extend(
         Verdict(one.seq, 1, "pairing", "dropped", one.flag or "not_shown")
@@ -185,9 +185,9 @@ def _assembled(
     )
     at = len(header)
     if rules.budgeted and assembly.total > rules.window - rules.reserve:
-        fixed = sum(assembly.units.slice(0, at))
-        history = assembly.entries.slice(at, len(assembly.entries))
-        cut = block_cut(history, assembly.units.slice(at, len(assembly.units)), fixed, rules)
+        fixed = sum(assembly.units.between(0, at))
+        history = assembly.entries.between(at, len(assembly.entries))
+        cut = block_cut(history, assembly.units.between(at, len(assembly.units)), fixed, rules)
         if isinstance(cut, CannotFit):
             cache.assembly = None
             return _does_not_fit(cut)
@@ -221,7 +221,7 @@ def _assembled(
         if note >= kept
     )
     base, parts = write(state, assembly.refs)
-    fixed = sum(assembly.units.slice(0, at))
+    fixed = sum(assembly.units.between(0, at))
     return Built(
         header=sending.header,
         headers=sending.headers,
@@ -253,7 +253,9 @@ def _standing(
     old = cache.assembly if cache.measured == measured else None
     sent = state.sent
     at = len(header)
-    same_header = sent.slice(0, at) == header and (len(sent) == at or sent[at].section == "history")
+    same_header = sent.between(0, at) == header and (
+        len(sent) == at or sent[at].section == "history"
+    )
     if (
         old is not None
         and cache.settled_at == state.sent_at
@@ -317,15 +319,17 @@ def _cut(
         # The notice that goes counted what went before it, and is no message itself.
         dropped += int(dict(earlier.args)["messages"]) - 1
     notice = Ref("history", 0, 1, "notice", 1, (("kind", "cut"), ("messages", str(dropped))))
-    gone = old.refs.slice(at, start)
-    units = old.units.slice(at, start)
+    gone = old.refs.between(at, start)
+    units = old.units.between(at, start)
     verdicts[:] = [one for one in verdicts if one.outcome == "dropped"] + [
         Verdict(ref.seq, ref.part, "budget", "dropped", "block_cut", size)
         for ref, size in zip(gone, units, strict=True)
     ]
     breaks.append(Break("block_cut", at, len(gone), sum(units)))
     new = Assembly(measure_of(rules.measure))
-    new.extend([*old.refs.slice(0, at), notice, *old.refs.slice(start, len(old.refs))], contents)
+    new.extend(
+        [*old.refs.between(0, at), notice, *old.refs.between(start, len(old.refs))], contents
+    )
     return new
 
 

@@ -59,7 +59,7 @@ class Vec(Sequence[T]):
         """True when `older` is a shorter or equal view of this very line."""
         return self._items is older._items and older._length <= self._length
 
-    def slice(self, start: int, stop: int) -> list[T]:
+    def between(self, start: int, stop: int) -> list[T]:
         """The items start to stop-1 as a list."""
         return self._items[start : min(stop, self._length)]
 

@@ -12,13 +12,14 @@ from sawlog.builder.policy import Rules
 from sawlog.builder.profiles import Profile
 from sawlog.session import Session, now_micros
 from sawlog.store.database import open_database
+from sawlog.store.directory import SessionRow
 from sawlog.store.envelope import NewEvent
 from sawlog.store.errors import NoSession
 from sawlog.store.events import CORE
 from sawlog.store.events.base import Payload
 from sawlog.store.events.conversation import ApprovalDecided
 from sawlog.store.ids import new_id, new_salt
-from sawlog.store.log import Log, SessionRow
+from sawlog.store.log import Log
 
 if TYPE_CHECKING:
     from sawlog.aio import AsyncSession

@@ -13,9 +13,10 @@ from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
+from sawlog.call import Call
 from sawlog.exchange import aexchange
 from sawlog.session import Session
-from sawlog.step import RETRIED, Call, Reply, Step
+from sawlog.step import RETRIED, Reply, Step
 from sawlog.store.errors import AttemptFailed
 from sawlog.toolrun import ToolRun
 
@@ -77,7 +78,9 @@ class AsyncSession:
         """Build and log the next packet."""
         return AsyncStep(await _off_loop(self.sync.step, api, model=model, **options))
 
-    def tool(self, call: Call, *, effect: str | None = None, timeout: float | None = None) -> AsyncToolRun:
+    def tool(
+        self, call: Call, *, effect: str | None = None, timeout: float | None = None
+    ) -> AsyncToolRun:
         """Run a call with `async with`; `timeout` (seconds) makes a slow one an error result."""
         return AsyncToolRun(self.sync.tool(call, effect=effect), timeout)
 
@@ -97,9 +100,7 @@ class AsyncStep:
         """The body: exactly these bytes are what the log says was sent."""
         return self.sync.body
 
-    async def send(
-        self, client: Any, *, retries: int = 0, timeout: float | None = None
-    ) -> Reply:
+    async def send(self, client: Any, *, retries: int = 0, timeout: float | None = None) -> Reply:
         """Send the packet with an async client and log what comes back; see `Step.send`."""
         step = self.sync
         while True:

@@ -7,14 +7,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import msgspec
 
 from sawlog.store.errors import ConfigError
 
-if TYPE_CHECKING:
-    from sawlog.step import Step
+
+class Outgoing(Protocol):
+    """What an exchange needs of a step: the bytes, where they go, under which headers."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def body(self) -> bytes: ...
+    @property
+    def headers(self) -> dict[str, str]: ...
 
 
 class RawReply(msgspec.Struct, frozen=True):
@@ -30,7 +38,7 @@ class RawReply(msgspec.Struct, frozen=True):
         return self.body.decode("utf-8", "surrogateescape")
 
 
-def exchange(client: Any, step: Step, timeout: float | None) -> RawReply:
+def exchange(client: Any, step: Outgoing, timeout: float | None) -> RawReply:
     """Send the step's bytes through a client and give its reply, refusals included.
 
     Raises what the client raises when the connection breaks, ConfigError for a client that cannot
@@ -45,7 +53,7 @@ def exchange(client: Any, step: Step, timeout: float | None) -> RawReply:
     return RawReply(200, {}, body if isinstance(body, bytes) else str(body).encode())
 
 
-async def aexchange(client: Any, step: Step, timeout: float | None) -> RawReply:
+async def aexchange(client: Any, step: Outgoing, timeout: float | None) -> RawReply:
     """`exchange` for clients whose calls are awaited."""
     kind = client_kind(client)
     if kind == "official":
@@ -80,7 +88,7 @@ def client_kind(client: Any) -> str:
 # --- official clients -----------------------------------------------------------------------------
 
 
-def _official(client: Any, step: Step, timeout: float | None) -> RawReply:
+def _official(client: Any, step: Outgoing, timeout: float | None) -> RawReply:
     try:
         answer = _quiet(client, timeout).post(
             official_path(client, step.path), **official_arguments(client, step)
@@ -103,7 +111,7 @@ def official_path(client: Any, path: str) -> str:
     return path.removeprefix("/v1") if base.endswith("/v1") else path
 
 
-def official_arguments(client: Any, step: Step) -> dict[str, Any]:
+def official_arguments(client: Any, step: Outgoing) -> dict[str, Any]:
     """Keyword arguments that make an official client send exactly the step's bytes."""
     return {
         "content": step.body,
@@ -131,7 +139,7 @@ def _from_error(error: Exception) -> RawReply:
     return _reply(response)
 
 
-def http_arguments(step: Step, timeout: float | None) -> dict[str, Any]:
+def http_arguments(step: Outgoing, timeout: float | None) -> dict[str, Any]:
     """Keyword arguments for an httpx client's `post`."""
     arguments: dict[str, Any] = {
         "content": step.body,

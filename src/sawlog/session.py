@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sawlog.builder.build import Built, Cache, Refusal, Sending, build
 from sawlog.builder.packet import Header
@@ -20,9 +20,12 @@ from sawlog.builder.profiles import Profile, profile_for
 from sawlog.builder.projector import FOLD, fold
 from sawlog.builder.snapshot import CODEC, decode, encode
 from sawlog.builder.state import State, Waiting
+from sawlog.call import Call
+from sawlog.step import Step
 from sawlog.store.codec import sealed
 from sawlog.store.content import Part, TextPart
-from sawlog.store.envelope import NewEvent
+from sawlog.store.directory import SessionRow
+from sawlog.store.envelope import Blob, NewEvent
 from sawlog.store.errors import (
     ConfigError,
     Conflict,
@@ -46,13 +49,10 @@ from sawlog.store.events.world import Tool, ToolsChanged
 from sawlog.store.ids import keyed_id, new_id
 from sawlog.store.jsontext import source_of
 from sawlog.store.lease import Lease, Renewer
-from sawlog.store.log import Log, SessionRow
+from sawlog.store.log import Log
+from sawlog.toolrun import ToolRun
+from sawlog.tools import Declared, declare
 from sawlog.window import Window
-
-if TYPE_CHECKING:
-    from sawlog.step import Call, Step
-    from sawlog.toolrun import ToolRun
-    from sawlog.tools import Declared
 
 APIS = {
     "anthropic": "anthropic",
@@ -184,8 +184,6 @@ class Session:
 
     def tools(self, tools: Sequence[Any]) -> None:
         """Offer these tools: functions, JSON schemas or MCP tools; equal tools append nothing."""
-        from sawlog.tools import declare
-
         declared = [declare(tool) for tool in tools]
         with self._lock:
             state = self._load()
@@ -242,8 +240,6 @@ class Session:
         them as JSON text instead. `strict` refuses a model without a profile of its own.
         Raises Refused with the reason when there is no packet.
         """
-        from sawlog.step import Step
-
         chosen = APIS.get(api)
         if chosen is None:
             raise ConfigError(f"there is no API {api!r}: use one of {', '.join(APIS)}")
@@ -334,9 +330,7 @@ class Session:
             return built, number, self._window.event(seqs[-1])
         raise AssertionError("unreachable")
 
-    def _build(
-        self, state: State, rules: Rules, sending: Sending, allow_waiting: bool
-    ) -> Built:
+    def _build(self, state: State, rules: Rules, sending: Sending, allow_waiting: bool) -> Built:
         if self._cache.assembly is None:
             self._window.prefetch(state.sent)
         result = build(
@@ -359,8 +353,6 @@ class Session:
 
         Raises ToolError when this session has no such open call.
         """
-        from sawlog.toolrun import ToolRun
-
         declared = self._declared.get(call.name)
         chosen = effect or (declared.tool.effect if declared else "side_effect")
         return ToolRun(self, call, chosen)
@@ -372,7 +364,7 @@ class Session:
             payload = ToolStarted(call=call.event_id, effect=effect, key=call.event_id)
             self._append([self._new(payload, "harness", step=call.step)])
 
-    def finished(self, call: Call, payload: Payload, blobs: Iterable[Any] = ()) -> None:
+    def finished(self, call: Call, payload: Payload, blobs: Sequence[Blob] = ()) -> None:
         """Append the result of a call; what a ToolRun does on exit."""
         with self._lock:
             self.open_call(call.event_id)
@@ -392,8 +384,6 @@ class Session:
 
     def open_calls(self) -> list[Call]:
         """The calls that have no result, in the order in which they were asked for."""
-        from sawlog.step import Call
-
         with self._lock:
             calls: list[Call] = []
             for waiting in self._load().waiting:
@@ -425,7 +415,12 @@ class Session:
             return self._append(events, expected_seq=expected_seq)
 
     def new(
-        self, payload: Payload, source: str, *, step: int | None = None, blobs: tuple[Any, ...] = ()
+        self,
+        payload: Payload,
+        source: str,
+        *,
+        step: int | None = None,
+        blobs: tuple[Blob, ...] = (),
     ) -> NewEvent:
         """An event ready for `record`."""
         return self._new(payload, source, step=step, blobs=blobs)
@@ -443,7 +438,7 @@ class Session:
         step: int | None = None,
         key: str | None = None,
         ignorable: bool = False,
-        blobs: tuple[Any, ...] = (),
+        blobs: tuple[Blob, ...] = (),
     ) -> NewEvent:
         stored, made = sealed(payload)
         id = keyed_id(key) if key is not None else self._make_id()
@@ -465,9 +460,7 @@ class Session:
         if made:
             created = self._new(SessionCreated(name=self.name), "harness")
             events = [created, *events]
-        done = self._log.append(
-            self._row, events, expected_seq=expected_seq, lease=self._lease
-        )
+        done = self._log.append(self._row, events, expected_seq=expected_seq, lease=self._lease)
         if done.new and done.seqs[0] == state.seq + 1 and done.new == len(events):
             fresh = self._as_events(state, events)
             for event in fresh:
@@ -565,7 +558,8 @@ def _text(text: Any) -> str:
 
 
 def _same_tools(now: tuple[Tool, ...], wanted: tuple[Tool, ...]) -> bool:
-    return now == sealed(ToolsChanged(wanted))[0].tools  # type: ignore[attr-defined]
+    stored, _ = sealed(ToolsChanged(wanted))
+    return isinstance(stored, ToolsChanged) and now == stored.tools
 
 
 def _tool_source(name: str) -> str:

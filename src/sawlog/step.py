@@ -5,17 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
 from sawlog.builder.build import Built
-from sawlog.builder.contents import text_of
 from sawlog.builder.replies import Answered, RefusedReply, parse
+from sawlog.call import Call, Declares
 from sawlog.exchange import RawReply, exchange
 from sawlog.store.envelope import NewEvent
-from sawlog.store.errors import AttemptFailed, ToolError
+from sawlog.store.errors import AttemptFailed
 from sawlog.store.event import Event
 from sawlog.store.events.conversation import MessageAssistant, ToolRequested
 from sawlog.store.events.steps import (
@@ -29,77 +29,8 @@ from sawlog.store.events.steps import (
 )
 from sawlog.store.jsontext import source_of
 
-if TYPE_CHECKING:
-    from sawlog.session import Session
-    from sawlog.window import Window
-
 RETRIED = ("rate_limit", "overload", "timeout", "provider_error")
 """Classes of refusal after which the same bytes may be sent again."""
-
-
-class Call(msgspec.Struct, frozen=True):
-    """A tool call that the model asked for.
-
-    `arguments` is the source as the model wrote it; `args` reads it. `event_id` names the request
-    in the log.
-    """
-
-    session: Any
-    event_id: str
-    call_id: str
-    name: str
-    arguments: str
-    step: int
-
-    @classmethod
-    def of(
-        cls, session: Session, event_id: str, step: int, content: ToolRequested, window: Window
-    ) -> Call:
-        """The call that a `tool.requested` event asks for."""
-        return cls(
-            session,
-            event_id,
-            text_of(content.call_id, window),
-            text_of(content.name, window),
-            text_of(content.arguments, window),
-            step,
-        )
-
-    @property
-    def args(self) -> dict[str, Any]:
-        """The arguments, checked against the tool's declaration where it is a function.
-
-        Raises ToolError when they are no JSON object or do not fit.
-        """
-        from sawlog.tools import call_arguments
-
-        declared = self.session.declared(self.name)
-        if declared is not None:
-            return call_arguments(declared, self.arguments)
-        try:
-            value = msgspec.json.decode(self.arguments)
-        except msgspec.DecodeError as error:
-            raise ToolError(f"the arguments of {self.name} are no JSON: {error}") from error
-        if not isinstance(value, dict):
-            raise ToolError(f"the arguments of {self.name} are no JSON object")
-        return value
-
-    def run(self) -> Any:
-        """What the declared function gives for these arguments.
-
-        Raises ToolError when no function was declared under this name; what the function raises
-        goes through.
-        """
-        return self.function()(**self.args)
-
-    def function(self) -> Callable[..., Any]:
-        """The function declared under the call's name. Raises ToolError when there is none."""
-        declared = self.session.declared(self.name)
-        if declared is None or declared.function is None:
-            raise ToolError(
-                f"there is no function for the tool {self.name!r}: offer one with tools([...])"
-            )
-        return declared.function
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -114,6 +45,18 @@ class Reply(msgspec.Struct, frozen=True):
     body: bytes
 
 
+class Records(Declares, Protocol):
+    """What a step needs of its session: to make events and to append them."""
+
+    def new(self, payload: Any, source: str, *, step: int | None = None) -> NewEvent:
+        """An event ready for `record`."""
+        ...
+
+    def record(self, events: Sequence[NewEvent]) -> tuple[int, ...]:
+        """Append events under the session's lease."""
+        ...
+
+
 class Step:
     """A step whose packet is in the log.
 
@@ -121,7 +64,7 @@ class Step:
     decisions from 1.
     """
 
-    def __init__(self, session: Session, number: int, built: Built, event: Event) -> None:
+    def __init__(self, session: Records, number: int, built: Built, event: Event) -> None:
         self._session = session
         self.number = number
         self.packet = built

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from sawlog.call import Call
 from sawlog.store.content import Part, TextPart
 from sawlog.store.envelope import Blob
 from sawlog.store.errors import ToolError
@@ -14,9 +15,17 @@ from sawlog.store.events.world import Saw
 from sawlog.store.jsontext import source_of
 from sawlog.store.text import Text, preview
 
-if TYPE_CHECKING:
-    from sawlog.session import Session
-    from sawlog.step import Call
+
+class Keeps(Protocol):
+    """What a run needs of its session: to append the start and the result."""
+
+    def started(self, call: Call, effect: str) -> None:
+        """Append the start of a call."""
+        ...
+
+    def finished(self, call: Call, payload: ToolFinished, blobs: Sequence[Blob]) -> None:
+        """Append the result of a call."""
+        ...
 
 
 class ToolRun:
@@ -27,7 +36,7 @@ class ToolRun:
     interrupted result and goes on. `key` is the same each time this call is run.
     """
 
-    def __init__(self, session: Session, call: Call, effect: str) -> None:
+    def __init__(self, session: Keeps, call: Call, effect: str) -> None:
         self._session = session
         self.call = call
         self._effect = effect

@@ -8,9 +8,10 @@ from msgspec.structs import replace
 
 from sawlog.builder.state import Ref
 from sawlog.store.codec import cites
+from sawlog.store.directory import SessionRow
 from sawlog.store.event import Event, decoded
 from sawlog.store.events.base import Payload
-from sawlog.store.log import Log, SessionRow
+from sawlog.store.log import Log
 
 
 class Window:

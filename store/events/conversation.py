@@ -10,7 +10,7 @@ from sawlog.store.text import Text
 
 
 @event("message.user", 1, shown=True)
-class MessageUser(Payload):
+class MessageUser(Payload, frozen=True):
     """What the user said. `copy`: a foreign compaction's own copy of an earlier item.
 
     `origin` says who wrote the text when it was not a person, such as `harness` or `summary`.
@@ -23,7 +23,7 @@ class MessageUser(Payload):
 
 
 @event("message.system", 1, shown=True)
-class MessageSystem(Payload):
+class MessageSystem(Payload, frozen=True):
     """An instruction of the operator; before the first step it is the header's system text.
 
     `role` is `system` or `developer`.
@@ -36,7 +36,7 @@ class MessageSystem(Payload):
 
 
 @event("message.assistant", 1, shown=True)
-class MessageAssistant(Payload):
+class MessageAssistant(Payload, frozen=True):
     """A run of parts of one reply. All of one step's are one message.
 
     `interrupted`: the reply was cut off. `model` is the model served, where no attempt says it.
@@ -49,7 +49,7 @@ class MessageAssistant(Payload):
 
 
 @event("tool.requested", 1, shown=True)
-class ToolRequested(Payload):
+class ToolRequested(Payload, frozen=True):
     """A call that the client runs. `arguments` is the source as the model wrote it.
 
     `call_id` is the provider's id. `kind` is `json` or `text` (a free-form tool's input) or
@@ -65,7 +65,7 @@ class ToolRequested(Payload):
 
 
 @event("tool.started", 1)
-class ToolStarted(Payload):
+class ToolStarted(Payload, frozen=True):
     """Appended before a tool's side effect. `key` is what the tool may use to do it once."""
 
     call: EventId = ""
@@ -75,7 +75,7 @@ class ToolStarted(Payload):
 
 
 @event("tool.finished", 1, shown=True, open=True)
-class ToolFinished(Payload):
+class ToolFinished(Payload, frozen=True):
     """A tool's result. `call` names the request where the appender knows it, else `call_id` does.
 
     `status` is `ok`, `error` or `interrupted` (partial output). `external`: a named result that
@@ -92,7 +92,7 @@ class ToolFinished(Payload):
 
 
 @event("tool.denied", 1)
-class ToolDenied(Payload):
+class ToolDenied(Payload, frozen=True):
     """A call that was not run. `kind` is `denied`, `ignored` or `unknown_tool`."""
 
     call: EventId = ""
@@ -103,7 +103,7 @@ class ToolDenied(Payload):
 
 
 @event("approval.requested", 1)
-class ApprovalRequested(Payload):
+class ApprovalRequested(Payload, frozen=True):
     """A call waits for a decision. `approval` is the id under which it is decided."""
 
     call: EventId
@@ -112,7 +112,7 @@ class ApprovalRequested(Payload):
 
 
 @event("approval.decided", 1, open=True)
-class ApprovalDecided(Payload):
+class ApprovalDecided(Payload, frozen=True):
     """A decision on an approval; the first one wins."""
 
     approval: Text

@@ -8,7 +8,7 @@ from sawlog.store.text import Text
 
 
 @event("session.created", 1)
-class SessionCreated(Payload):
+class SessionCreated(Payload, frozen=True):
     """The first event. An import says the format and the foreign session's own id.
 
     `parent` is the source id of the session that started this one. `differs_from` (session id,
@@ -24,7 +24,7 @@ class SessionCreated(Payload):
 
 
 @event("session.forked", 1)
-class SessionForked(Payload):
+class SessionForked(Payload, frozen=True):
     """The first own event of a fork: parent (hex), the seq it leaves at, the digest there."""
 
     parent: str
@@ -33,7 +33,7 @@ class SessionForked(Payload):
 
 
 @event("history.rewound", 1)
-class HistoryRewound(Payload):
+class HistoryRewound(Payload, frozen=True):
     """All history after seq `to` and before this event is no longer shown."""
 
     to: int
@@ -41,7 +41,7 @@ class HistoryRewound(Payload):
 
 
 @event("history.trimmed", 1)
-class HistoryTrimmed(Payload):
+class HistoryTrimmed(Payload, frozen=True):
     """From here on the results of these calls are shown in another form, by a caller's choice."""
 
     calls: tuple[Text, ...] = ()
@@ -50,7 +50,7 @@ class HistoryTrimmed(Payload):
 
 
 @event("compaction.started", 1)
-class CompactionStarted(Payload):
+class CompactionStarted(Payload, frozen=True):
     """A compaction began; until it is completed, packets are as before."""
 
     trigger: str = ""
@@ -58,7 +58,7 @@ class CompactionStarted(Payload):
 
 
 @event("compaction.completed", 1)
-class CompactionCompleted(Payload):
+class CompactionCompleted(Payload, frozen=True):
     """The history that continues, as ids of events in order.
 
     A foreign one holds what its file could say: the summary as text or opaque, or `unknown`.
@@ -72,14 +72,14 @@ class CompactionCompleted(Payload):
 
 
 @event("compaction.failed", 1)
-class CompactionFailed(Payload):
+class CompactionFailed(Payload, frozen=True):
     """A compaction ended without effect."""
 
     reason: Text = ""
 
 
 @event("foreign.record", 1)
-class ForeignRecord(Payload):
+class ForeignRecord(Payload, frozen=True):
     """A record of a foreign file that the model did not see; always ignorable."""
 
     kind: Text = ""

@@ -160,5 +160,5 @@ class Registry:
             value = upcast(value)
         return value
 
-    def __iter__(self) -> Iterable[EventType]:  # type: ignore[misc]
+    def __iter__(self) -> Iterable[EventType]:
         return iter(self._types.values())

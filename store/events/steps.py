@@ -32,7 +32,7 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag="r
 
 
 @event("packet.built", 1)
-class PacketBuilt(Payload):
+class PacketBuilt(Payload, frozen=True):
     """What one step's packet was made of, and the digests of what must come out again.
 
     `counts` are (zone, units) in the measure named; `size` is the body's length in bytes;
@@ -72,7 +72,7 @@ class Literal(msgspec.Struct, frozen=True, tag_field="t", tag="literal"):
 
 
 @event("packet.recorded", 1)
-class PacketRecorded(Payload):
+class PacketRecorded(Payload, frozen=True):
     """A request that another program built: its bytes are the truth.
 
     The body is the spans one after the other; `base` is the seq of an earlier `packet.recorded`
@@ -92,7 +92,7 @@ class PacketRecorded(Payload):
 
 
 @event("attempt.sent", 1)
-class AttemptSent(Payload):
+class AttemptSent(Payload, frozen=True):
     """The bytes of a packet are about to leave; durable before the first one does.
 
     `number` counts the attempts of a step from 1. `url` and `headers` are what was dialled, as far
@@ -107,7 +107,7 @@ class AttemptSent(Payload):
 
 
 @event("attempt.answered", 1)
-class AttemptAnswered(Payload):
+class AttemptAnswered(Payload, frozen=True):
     """A whole reply arrived. `body` is as received; empty for a stream, whose assembler is named.
 
     `usage` and `stop_reason` are the provider's own words.
@@ -127,7 +127,7 @@ class AttemptAnswered(Payload):
 
 
 @event("attempt.refused", 1)
-class AttemptRefused(Payload):
+class AttemptRefused(Payload, frozen=True):
     """The provider refused. `kind` is the class that sawlog gives the refusal."""
 
     number: int = 1
@@ -139,7 +139,7 @@ class AttemptRefused(Payload):
 
 
 @event("attempt.lost", 1)
-class AttemptLost(Payload):
+class AttemptLost(Payload, frozen=True):
     """Nobody knows what became of an attempt."""
 
     number: int = 1
@@ -147,7 +147,7 @@ class AttemptLost(Payload):
 
 
 @event("attempt.running", 1)
-class AttemptRunning(Payload):
+class AttemptRunning(Payload, frozen=True):
     """The provider works on it and gave a handle to ask again."""
 
     number: int = 1
@@ -155,7 +155,7 @@ class AttemptRunning(Payload):
 
 
 @event("step.completed", 1)
-class StepCompleted(Payload):
+class StepCompleted(Payload, frozen=True):
     """The step has its reply. `reconstructed`: a foreign file showed the step."""
 
     stop_reason: Text = ""
@@ -163,7 +163,7 @@ class StepCompleted(Payload):
 
 
 @event("step.failed", 1)
-class StepFailed(Payload):
+class StepFailed(Payload, frozen=True):
     """The step ended without a reply."""
 
     reason: Text = ""
@@ -171,14 +171,14 @@ class StepFailed(Payload):
 
 
 @event("step.refused", 1)
-class StepRefused(Payload):
+class StepRefused(Payload, frozen=True):
     """The model declined to answer; the turn leaves by policy."""
 
     reason: Text = ""
 
 
 @event("step.abandoned", 1)
-class StepAbandoned(Payload):
+class StepAbandoned(Payload, frozen=True):
     """The caller gave the step up."""
 
     reason: Text = ""
@@ -186,7 +186,7 @@ class StepAbandoned(Payload):
 
 
 @event("policy.set", 1)
-class PolicySet(Payload):
+class PolicySet(Payload, frozen=True):
     """The rules that hold from here on, with their whole text where no release brings them.
 
     `policy`, `pairing`, `measure`, `profile` and `renderer` are named and numbered; `window` is

@@ -20,7 +20,7 @@ class Saw(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 @event("observation.recorded", 1, shown=True)
-class ObservationRecorded(Payload):
+class ObservationRecorded(Payload, frozen=True):
     """A fact that no call asked for: retrieval, a sensor, a hook."""
 
     parts: tuple[Part, ...]
@@ -43,7 +43,7 @@ class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 @event("tools.changed", 1, shown=True)
-class ToolsChanged(Payload):
+class ToolsChanged(Payload, frozen=True):
     """The tools that the model is offered from here on, in order."""
 
     tools: tuple[Tool, ...]

@@ -74,19 +74,21 @@ def read(path: Path, bounds: Bounds = BOUNDS) -> list[ForeignSession]:
         raise UnknownFormat(
             f"{path} is no Codex rollout: none of its first records is one", path=str(path)
         )
-    rollout = Rollout(identity(path, first))
+    rollout = Rollout(identity(path, first), lines.anomalies)
     records = [rollout.record(line) for line in first]
     records.extend(rollout.record(line) for line in stream)
-    rollout.tally.anomalies.extend(lines.anomalies)
     return [rollout.session(records)]
 
 
 class Rollout:
-    """A rollout as read so far: records in, their events out."""
+    """A rollout as read so far: records in, their events out.
 
-    def __init__(self, source_id: str) -> None:
+    `anomalies` is the list that its reader writes to; what is odd about records joins it.
+    """
+
+    def __init__(self, source_id: str, anomalies: list[str]) -> None:
         self.source_id = source_id
-        self.tally = Tally()
+        self.tally = Tally(anomalies)
         self._window = 0
         self._model = ""
         self._parent = ""
@@ -248,7 +250,7 @@ class Rollout:
             call = self._answered[call_id]
             self._odd(line, f"a second result for call {call_id}")
         else:
-            self._odd(line, f"a result for call {call_id or 'without an id'}, which was not made")
+            self._odd(line, f"a result for call {call_id!r}, which was not made before it")
             return result, 0
         return msgspec.structs.replace(result, call=call[0]), call[1]
 

@@ -25,11 +25,11 @@ class Tally:
     stand; a result is an orphan when its file has no call under its id.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, anomalies: list[str]) -> None:
         self.records = 0
         self.events = 0
         self.steps = 0
-        self.anomalies: list[str] = []
+        self.anomalies = anomalies
         self._opaque = 0
         self._calls: Counter[Text] = Counter()
         self._results: Counter[Text] = Counter()

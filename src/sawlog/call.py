@@ -1,0 +1,84 @@
+"""A tool call that the model asked for, as the agent's loop handles it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, cast
+
+import msgspec
+
+from sawlog.builder.contents import Contents, text_of
+from sawlog.store.errors import ToolError
+from sawlog.store.events.conversation import ToolRequested
+from sawlog.tools import Declared, call_arguments
+
+
+class Declares(Protocol):
+    """What a call needs of its session: the tools as they were last offered."""
+
+    def declared(self, name: str) -> Declared | None:
+        """The tool of that name, or None."""
+        ...
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A tool call that the model asked for.
+
+    `arguments` is the source as the model wrote it; `args` reads it. `event_id` names the request
+    in the log.
+    """
+
+    session: Declares
+    event_id: str
+    call_id: str
+    name: str
+    arguments: str
+    step: int
+
+    @classmethod
+    def of(
+        cls, session: Declares, event_id: str, step: int, content: ToolRequested, contents: Contents
+    ) -> Call:
+        """The call that a `tool.requested` event asks for."""
+        return cls(
+            session,
+            event_id,
+            text_of(content.call_id, contents),
+            text_of(content.name, contents),
+            text_of(content.arguments, contents),
+            step,
+        )
+
+    @property
+    def args(self) -> dict[str, Any]:
+        """The arguments, checked against the tool's declaration where it is a function.
+
+        Raises ToolError when they are no JSON object or do not fit.
+        """
+        declared = self.session.declared(self.name)
+        if declared is not None:
+            return call_arguments(declared, self.arguments)
+        try:
+            value = msgspec.json.decode(self.arguments)
+        except msgspec.DecodeError as error:
+            raise ToolError(f"the arguments of {self.name} are no JSON: {error}") from error
+        if not isinstance(value, dict):
+            raise ToolError(f"the arguments of {self.name} are no JSON object")
+        return cast(dict[str, Any], value)
+
+    def run(self) -> Any:
+        """What the declared function gives for these arguments.
+
+        Raises ToolError when no function was declared under this name; what the function raises
+        goes through.
+        """
+        return self.function()(**self.args)
+
+    def function(self) -> Callable[..., Any]:
+        """The function declared under the call's name. Raises ToolError when there is none."""
+        declared = self.session.declared(self.name)
+        if declared is None or declared.function is None:
+            raise ToolError(
+                f"there is no function for the tool {self.name!r}: offer one with tools([...])"
+            )
+        return declared.function

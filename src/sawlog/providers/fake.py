@@ -1,0 +1,280 @@
+"""A provider to test against: a real HTTP server on loopback that refuses what real ones refuse.
+
+    script = [Reply(calls=[Call("read", {"path": "a.py"})]), Reply("done")]
+    with FakeProvider(script) as fake:
+        client = anthropic.Anthropic(api_key="any", base_url=fake.url, max_retries=0)
+
+It speaks `/v1/messages` (Anthropic), `/v1/chat/completions` and `/v1/responses` (OpenAI; base URL
+`fake.url + "/v1"`) and `/chat/completions` (DeepSeek; base URL `fake.url`). Every request is kept
+as received, checked, and refused with the provider's error or answered with the next step of the
+script. From another process: `python -m sawlog.providers.fake --script replies.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import signal
+import sys
+import threading
+from pathlib import Path
+from types import TracebackType
+
+from sawlog.providers.fake_rendering import Request, render
+from sawlog.providers.fake_replies import (
+    Call,
+    Drop,
+    Hang,
+    HttpError,
+    Raw,
+    Reply,
+    Script,
+    ScriptError,
+    Step,
+    Text,
+    Thinking,
+    read_script,
+    tool_use_failed,
+)
+from sawlog.providers.fake_server import Answer, Received, Server
+from sawlog.providers.strict import FAKE_KEY, Refusal, check, error_body
+from sawlog.providers.strict.reading import JsonObject, as_object, parse
+
+__all__ = [
+    "Call",
+    "Drop",
+    "FakeProvider",
+    "Hang",
+    "HttpError",
+    "Raw",
+    "Received",
+    "Reply",
+    "Script",
+    "ScriptError",
+    "Step",
+    "Text",
+    "Thinking",
+    "read_script",
+    "tool_use_failed",
+]
+
+_PATHS = {
+    "/v1/messages": "anthropic",
+    "/v1/chat/completions": "openai-chat",
+    "/v1/responses": "openai-responses",
+    "/chat/completions": "deepseek-chat",
+}
+_LARGEST = 32 * 1024 * 1024  # bytes that Anthropic takes of a request
+_ANTHROPIC_ERRORS = {  # the type that goes with a status; 400 and others: invalid_request_error
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    500: "api_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+_OPENAI_ERRORS = {429: "rate_limit_exceeded", 500: "server_error", 503: "server_error"}
+
+
+class FakeProvider:
+    """The server: entered as a context it listens; left, it is gone with all its connections.
+
+    `script`: see Script. `port` 0 takes a free one. `key` signs thinking and seals reasoning; fakes
+    with one key take each other's. `log` names a directory that gets each received body, as
+    `0001-anthropic.json` and so on, and `received.jsonl` with method, path and status of each.
+    """
+
+    def __init__(
+        self,
+        script: Script,
+        port: int = 0,
+        *,
+        key: bytes = FAKE_KEY,
+        log: Path | None = None,
+    ) -> None:
+        self.requests: list[Received] = []
+        self._script = script
+        self._port = port
+        self._key = key
+        self._log = log
+        self._accepted = 0
+        self._lock = threading.Lock()
+        self._server: Server | None = None
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> FakeProvider:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Begins to listen. Raises OSError if the port is taken."""
+        if self._log is not None:
+            self._log.mkdir(parents=True, exist_ok=True)
+        self._server = Server(self._port, self._answer)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
+        self._thread.start()
+
+    def close(self) -> None:
+        """Drops all connections, hanging ones too, and frees the port. Twice is the same."""
+        if self._server is not None and self._thread is not None:
+            self._server.stop()
+            self._thread.join()
+            self._server = self._thread = None
+
+    @property
+    def url(self) -> str:
+        """The base URL, without a path. Raises RuntimeError when the server does not run."""
+        if self._server is None:
+            raise RuntimeError("the fake provider is not running; enter it with `with` first")
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def bodies(self, api: str | None = None) -> list[bytes]:
+        """The bodies that were accepted, in order: of one API, or of all."""
+        return [
+            request.body
+            for request in self.requests
+            if request.api and not request.refusal and api in (None, request.api)
+        ]
+
+    def _answer(self, received: Received) -> Answer:
+        """Keeps a request and decides on its answer. Runs in the connection's thread."""
+        received.api = _PATHS.get(received.path.partition("?")[0])
+        if received.method != "POST":
+            received.api = None
+        with self._lock:
+            self.requests.append(received)
+            number = len(self.requests)
+        if self._log is not None:
+            name = f"{number:04}-{received.api or 'unknown'}.json"
+            (self._log / name).write_bytes(received.body)
+        answer = self._decide(received, number)
+        received.status, received.answer = answer.status, answer.body
+        if self._log is not None:
+            line = {"method": received.method, "path": received.path, "status": answer.status}
+            with self._lock, (self._log / "received.jsonl").open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+        return answer
+
+    def _decide(self, received: Received, number: int) -> Answer:
+        api = received.api
+        if api is None:
+            message = f"Unknown request URL: {received.method} {received.path}."
+            body = error_body("", "invalid_request_error", message, None, "unknown_url", "")
+            return Answer(404, body)
+        request_id = hashlib.sha256(b"%d %b" % (number, received.body)).hexdigest()[:32]
+        headers = _headers(api, request_id)
+        try:
+            request = self._accept(api, received)
+        except Refusal as refusal:
+            received.refusal = refusal
+            return Answer(refusal.status, refusal.body(api, f"req_{request_id}"), headers)
+        with self._lock:
+            accepted = self._accepted
+            self._accepted += 1
+        try:
+            step = self._step(api, request, accepted)
+            return self._play(Request(api, request, received.body, accepted), step, headers)
+        except Exception as error:  # whatever the script's code raises is told to the client
+            message = f"the script of the fake provider failed: {type(error).__name__}: {error}"
+            return _error(api, HttpError(500, message), headers)
+
+    def _accept(self, api: str, received: Received) -> JsonObject:
+        if api == "anthropic" and len(received.body) > _LARGEST:
+            raise Refusal(413, "request_too_large", "Request exceeds the maximum size")
+        check(api, received.body, received.headers, key=self._key)
+        request = as_object(parse(received.body.decode("utf-8"))) or {}
+        if request.get("stream"):
+            raise Refusal(
+                400,
+                "invalid_request_error",
+                "stream is not supported by this fake provider yet; ask for a whole reply",
+                "stream",
+                "stream_not_supported",
+            )
+        return request
+
+    def _step(self, api: str, request: JsonObject, number: int) -> Step:
+        if callable(self._script):
+            return self._script(api, request, number)
+        if number >= len(self._script):
+            raise ScriptError(
+                f"it has {len(self._script)} answers and this is request {number + 1}; add one"
+            )
+        return self._script[number]
+
+    def _play(self, request: Request, step: Step, headers: dict[str, str]) -> Answer:
+        if isinstance(step, HttpError):
+            return _error(request.api, step, headers)
+        reply = step if isinstance(step, Reply) else step.reply
+        delay = step.seconds if isinstance(step, Hang) else 0.0
+        cut = step.sent if isinstance(step, Drop) else None
+        if reply is None:
+            return Answer(0, delay=delay)
+        return Answer(200, render(request, reply, self._key), headers, delay, cut)
+
+
+def _headers(api: str, request_id: str) -> dict[str, str]:
+    if api == "anthropic":
+        return {
+            "request-id": f"req_{request_id}",
+            "anthropic-organization-id": "00000000-0000-4000-8000-00000000fa4e",
+        }
+    if api == "deepseek-chat":
+        return {"x-ds-trace-id": request_id}
+    return {
+        "x-request-id": f"req_{request_id}",
+        "openai-organization": "org-fake",
+        "openai-version": "2020-10-01",
+        "openai-processing-ms": "1",
+    }
+
+
+def _error(api: str, error: HttpError, headers: dict[str, str]) -> Answer:
+    types = _ANTHROPIC_ERRORS if api == "anthropic" else _OPENAI_ERRORS
+    kind = error.type or types.get(error.status, "invalid_request_error")
+    code = error.code or (kind if api == "deepseek-chat" else None)
+    message = error.message or f"The fake provider was told to answer {error.status}."
+    body = error_body(api, kind, message, error.param, code, headers.get("request-id", ""))
+    sent = body if error.body is None else error.body
+    return Answer(error.status, sent, {**headers, **error.headers})
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Serves a script until SIGINT or SIGTERM; prints the base URL as its first line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m sawlog.providers.fake", description=FakeProvider.__doc__
+    )
+    parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
+    parser.add_argument("--script", type=Path, required=True, help="a JSON list of answers")
+    parser.add_argument("--log", type=Path, help="a directory for the received bodies")
+    options = parser.parse_args(arguments)
+    try:
+        script = read_script(options.script)
+        provider = FakeProvider(script, options.port, log=options.log)
+        # Blocked before the first thread starts, so that all inherit it and sigwait gets them.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+        provider.start()
+    except (ScriptError, OSError) as error:
+        print(f"fake provider: {error}", file=sys.stderr)
+        return 2
+    try:
+        print(provider.url, flush=True)
+        signal.sigwait({signal.SIGINT, signal.SIGTERM})
+    finally:
+        provider.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

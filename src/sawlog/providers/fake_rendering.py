@@ -1,0 +1,297 @@
+"""A neutral reply as the whole-reply body of each API, with ids, usage and signatures.
+
+Ids come from the request's bytes and its number, so the same conversation gets the same ones, and
+a fake that was started again never repeats those of an earlier request.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import NamedTuple
+
+from sawlog.providers.fake_replies import Call, Part, Raw, Reply, ScriptError, Text, Thinking
+from sawlog.providers.strict.reading import JsonObject, as_list, as_object, parse
+from sawlog.providers.strict.signing import (
+    PrefixDigest,
+    Sealed,
+    item_id,
+    reasoning_id,
+    seal,
+    sign_thinking,
+)
+
+_EPOCH = 1_764_000_000  # `created` of the first reply, in seconds; no clock is read
+_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+class Request(NamedTuple):
+    """An accepted request: its API, its JSON, its bytes and how many were accepted before it."""
+
+    api: str
+    json: JsonObject
+    body: bytes
+    number: int
+
+    def id(self, what: str, length: int) -> str:
+        """Letters and digits that name `what` in the reply to this request."""
+        value = int.from_bytes(hashlib.sha256(self.seed(what).encode("utf-8")).digest(), "big")
+        letters: list[str] = []
+        for _ in range(length):
+            value, digit = divmod(value, len(_ALPHABET))
+            letters.append(_ALPHABET[digit])
+        return "".join(letters)
+
+    def seed(self, what: str) -> str:
+        """A text that is different for each `what` of each reply."""
+        return f"{self.api} {self.number} {hashlib.sha256(self.body).hexdigest()} {what}"
+
+
+class _Source(NamedTuple):
+    """JSON text that goes into a body as it is."""
+
+    text: str
+
+
+def render(request: Request, reply: Reply, key: bytes) -> bytes:
+    """The body of a reply. Raises ScriptError if the API cannot hold it."""
+    if reply.raw is not None:
+        return reply.raw.encode("utf-8") if isinstance(reply.raw, str) else reply.raw
+    match request.api:
+        case "anthropic":
+            body = _anthropic(request, reply, key)
+        case "openai-responses":
+            body = _responses(request, reply, key)
+        case _:
+            body = _chat(request, reply)
+    return _bytes(body)
+
+
+def _anthropic(request: Request, reply: Reply, key: bytes) -> JsonObject:
+    prefix = PrefixDigest(request.json)
+    messages = [as_object(item) or {} for item in as_list(request.json["messages"]) or []]
+    for message in messages:
+        prefix.add_message(message)
+    parts = reply.in_order()
+    if _must_think(request, messages, parts):
+        parts.insert(0, Thinking(""))
+    blocks: list[object] = []
+    for number, part in enumerate(parts):
+        if isinstance(part, Thinking):
+            kind = "redacted_thinking" if part.redacted else "thinking"
+            text = "" if part.redacted else part.text
+            before = [parse(_dump(block)) for block in blocks]
+            signature = sign_thinking(key, kind, prefix.before(before), text)
+            block: JsonObject = {"type": kind, "data": signature}
+            if not part.redacted:
+                block = {"type": kind, "thinking": text, "signature": signature}
+            blocks.append(block)
+        elif isinstance(part, Text):
+            blocks.append({"type": "text", "text": part.text})
+        elif isinstance(part, Call):
+            id = part.id or f"toolu_01{request.id(f'call {number}', 22)}"
+            source = _Source(_object_source(part))
+            blocks.append({"type": "tool_use", "id": id, "name": part.name, "input": source})
+        else:
+            blocks.append(dict(part.value))
+    called = any(isinstance(part, Call) for part in parts)
+    return {
+        "id": f"msg_01{request.id('message', 22)}",
+        "type": "message",
+        "role": "assistant",
+        "model": reply.model or request.json["model"],
+        "content": blocks,
+        "stop_reason": reply.stop or ("tool_use" if called else "end_turn"),
+        "stop_sequence": None,
+        "usage": {
+            "input_tokens": _tokens(request.body),
+            "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": 0,
+            "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0},
+            "output_tokens": _tokens(_bytes(blocks)),
+            "service_tier": "standard",
+        },
+    }
+
+
+def _must_think(request: Request, messages: list[JsonObject], parts: list[Part]) -> bool:
+    """With thinking enabled a turn that calls tools opens with thinking, if only with none to
+    show; the API demands it back."""
+    enabled = (as_object(request.json.get("thinking")) or {}).get("type") == "enabled"
+    last = as_list(messages[-1].get("content")) or []
+    inside = any((as_object(block) or {}).get("type") == "tool_result" for block in last)
+    called = any(isinstance(part, Call) for part in parts)
+    return enabled and called and not inside and not isinstance(parts[0], Thinking)
+
+
+def _object_source(call: Call) -> str:
+    try:
+        value = None if call.custom else parse(call.source)
+    except (ValueError, RecursionError):
+        value = None
+    if as_object(value) is None:
+        raise ScriptError(
+            f"the arguments of the call {call.name!r} are not a JSON object, and Anthropic has no "
+            f"other: {call.source[:80]!r}"
+        )
+    return call.source
+
+
+def _chat(request: Request, reply: Reply) -> JsonObject:
+    deepseek = request.api == "deepseek-chat"
+    texts: list[str] = []
+    thoughts: list[str] = []
+    calls: list[JsonObject] = []
+    for number, part in enumerate(reply.in_order()):
+        match part:
+            case Text(text):
+                texts.append(text)
+            case Thinking(text):
+                thoughts.append(text)
+            case Call():
+                made = f"{'call_00_' if deepseek else 'call_'}{request.id(f'call {number}', 24)}"
+                calls.append(_chat_call(part, part.id or made))
+            case Raw():
+                raise ScriptError("Chat Completions have no place for a raw part; give raw a body")
+    message: JsonObject = {"role": "assistant", "content": "".join(texts) or None}
+    if deepseek:
+        message["content"] = "".join(texts)
+        if (as_object(request.json.get("thinking")) or {}).get("type") != "disabled":
+            message["reasoning_content"] = "".join(thoughts)
+        calls = [{"index": number, **call} for number, call in enumerate(calls)]
+    else:
+        message |= {"refusal": None, "annotations": []}
+    if calls:
+        message["tool_calls"] = calls
+    asked, answered = _tokens(request.body), _tokens(_bytes(message))
+    return {
+        "id": request.id("message", 32) if deepseek else f"chatcmpl-{request.id('message', 29)}",
+        "object": "chat.completion",
+        "created": _EPOCH + request.number,
+        "model": reply.model or request.json["model"],
+        "choices": [
+            {
+                "index": 0,
+                "message": message,
+                "logprobs": None,
+                "finish_reason": reply.stop or ("tool_calls" if calls else "stop"),
+            }
+        ],
+        "usage": {
+            "prompt_tokens": asked,
+            "completion_tokens": answered,
+            "total_tokens": asked + answered,
+            "prompt_tokens_details": {"cached_tokens": 0},
+            "completion_tokens_details": {"reasoning_tokens": sum(map(len, thoughts)) // 4},
+        },
+        "system_fingerprint": f"fp_{request.id('fingerprint', 10)}",
+    }
+
+
+def _chat_call(call: Call, id: str) -> JsonObject:
+    kind, argument = ("custom", "input") if call.custom else ("function", "arguments")
+    return {"id": id, "type": kind, kind: {"name": call.name, argument: call.source}}
+
+
+def _responses(request: Request, reply: Reply, key: bytes) -> JsonObject:
+    output: list[JsonObject] = []
+    reasoning: str | None = None  # the id of the reasoning that the next items need
+    thoughts = 0
+    for number, part in enumerate(reply.in_order()):
+        seed = request.seed(f"item {number}")
+        match part:
+            case Thinking(text):
+                reasoning = reasoning_id(key, seed)
+                summary = [{"type": "summary_text", "text": text}] if text else []
+                output.append({"id": reasoning, "type": "reasoning", "summary": summary})
+                thoughts += len(text)
+            case Text(text):
+                none: list[object] = []
+                content: JsonObject = {"type": "output_text", "text": text}
+                content |= {"annotations": none, "logprobs": none}
+                message: JsonObject = {
+                    "id": item_id(key, "msg", seed, reasoning),
+                    "type": "message",
+                }
+                message |= {"status": "completed", "role": "assistant"}
+                output.append({**message, "content": [content]})
+            case Call():
+                kind, prefix = "function_call", "fc"
+                argument = "arguments"
+                if part.custom:
+                    kind, prefix, argument = "custom_tool_call", "ctc", "input"
+                call_id = part.id or f"call_{request.id(f'call {number}', 24)}"
+                item = {"id": item_id(key, prefix, seed, reasoning), "type": kind}
+                item |= {"status": "completed", argument: part.source}
+                output.append({**item, "call_id": call_id, "name": part.name})
+            case Raw(value):
+                output.append(dict(value))
+    if "reasoning.encrypted_content" in (as_list(request.json.get("include")) or []):
+        _seal(output, key)
+    incomplete = reply.stop in ("max_output_tokens", "content_filter")
+    asked, answered = _tokens(request.body), _tokens(_bytes(output))
+    return {
+        "id": f"resp_{hashlib.sha256(request.seed('response').encode('utf-8')).hexdigest()[:48]}",
+        "object": "response",
+        "created_at": _EPOCH + request.number,
+        "status": "incomplete" if incomplete else reply.stop or "completed",
+        "background": False,
+        "error": None,
+        "incomplete_details": {"reason": reply.stop} if incomplete else None,
+        "instructions": request.json.get("instructions"),
+        "max_output_tokens": request.json.get("max_output_tokens"),
+        "metadata": {},
+        "model": reply.model or request.json["model"],
+        "output": output,
+        "parallel_tool_calls": request.json.get("parallel_tool_calls", True),
+        "previous_response_id": None,
+        "reasoning": request.json.get("reasoning") or {"effort": None, "summary": None},
+        "service_tier": "default",
+        "store": request.json.get("store", True),
+        "temperature": 1.0,
+        "text": request.json.get("text") or {"format": {"type": "text"}, "verbosity": "medium"},
+        "tool_choice": request.json.get("tool_choice", "auto"),
+        "tools": request.json.get("tools") or [],
+        "top_p": 1.0,
+        "truncation": "disabled",
+        "usage": {
+            "input_tokens": asked,
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens": answered,
+            "output_tokens_details": {"reasoning_tokens": thoughts // 4},
+            "total_tokens": asked + answered,
+        },
+        "user": None,
+    }
+
+
+def _seal(output: list[JsonObject], key: bytes) -> None:
+    """Gives each reasoning item its encrypted content, which knows the item that follows."""
+    for number, item in enumerate(output):
+        if item.get("type") != "reasoning" or "encrypted_content" in item:
+            continue
+        follower = output[number + 1] if number + 1 < len(output) else {}
+        fields = (item["id"], follower.get("type"), follower.get("id"), follower.get("call_id"))
+        item["encrypted_content"] = seal(key, Sealed(*(str(field or "") for field in fields)))
+
+
+def _tokens(data: bytes) -> int:
+    return max(1, len(data) // 4)
+
+
+def _bytes(value: object) -> bytes:
+    # A source may hold a lone surrogate as a character; as an escape it can be sent.
+    return _dump(value).encode("utf-8", "backslashreplace")
+
+
+def _dump(value: object) -> str:
+    """JSON with sources as they are, all else in ASCII."""
+    if isinstance(value, _Source):
+        return value.text
+    fields, items = as_object(value), as_list(value)
+    if fields is not None:
+        pairs = (f"{json.dumps(name)}:{_dump(item)}" for name, item in fields.items())
+        return "{" + ",".join(pairs) + "}"
+    if items is not None:
+        return "[" + ",".join(map(_dump, items)) + "]"
+    return json.dumps(value)

@@ -1,0 +1,158 @@
+"""The HTTP side of the fake provider: whole requests in, whole or broken answers out."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import cast
+
+from sawlog.providers.strict import Refusal
+
+_LARGEST = 256 * 1024 * 1024  # bytes that are read of a body, far above what any provider takes
+
+
+@dataclass
+class Received:
+    """A request as it arrived: `path` with its query, header names in lower case, the body's very
+    bytes. `api` is None for a path that no API has; `status` is what was answered (0: nothing),
+    `answer` that body, `refusal` the reason if the checker refused the request."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+    api: str | None = None
+    status: int = 0
+    answer: bytes = b""
+    refusal: Refusal | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What goes back: after `delay` seconds the status, headers and body, of which only the first
+    `cut` bytes leave before the connection drops. Status 0: it drops without an answer."""
+
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    delay: float = 0.0
+    cut: int | None = None
+
+
+class Server(ThreadingHTTPServer):
+    """Listens on loopback and hands each request to `answer`, from one thread a connection."""
+
+    daemon_threads = False  # so that server_close waits for them
+    request_queue_size = 128
+
+    def __init__(self, port: int, answer: Callable[[Received], Answer]) -> None:
+        self.answer = answer
+        self.stopping = threading.Event()
+        self._open: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        super().__init__(("127.0.0.1", port), _Handler)
+
+    def stop(self) -> None:
+        """Drops every connection and waits until their threads are gone."""
+        self.stopping.set()
+        self.shutdown()
+        with self._lock:
+            for connection in self._open:
+                _drop(connection)
+        self.server_close()
+
+    def opened(self, connection: socket.socket) -> None:
+        """A connection's thread begins."""
+        with self._lock:
+            self._open.add(connection)
+            if self.stopping.is_set():  # accepted just before the end
+                _drop(connection)
+
+    def closed(self, connection: socket.socket) -> None:
+        """A connection's thread ends."""
+        with self._lock:
+            self._open.discard(connection)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server_version = "sawlog-fake"
+
+    @property
+    def _server(self) -> Server:
+        return cast(Server, self.server)
+
+    def setup(self) -> None:
+        super().setup()
+        self._server.opened(self.connection)
+
+    def finish(self) -> None:
+        self._server.closed(self.connection)
+        with contextlib.suppress(ConnectionError):  # the other end left, or stop() dropped it
+            super().finish()
+
+    def handle(self) -> None:
+        with contextlib.suppress(ConnectionError):  # as above: nobody is left to answer
+            super().handle()
+
+    def do_POST(self) -> None:
+        body = self._body()
+        if body is None:
+            self.close_connection = True
+            return
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        answer = self._server.answer(Received(self.command, self.path, headers, body))
+        self._server.stopping.wait(answer.delay)
+        if answer.status == 0 or self._server.stopping.is_set():
+            self.close_connection = True
+            _drop(self.connection)
+            return
+        self.send_response(answer.status)
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(answer.body)))
+        self.end_headers()
+        self.wfile.write(answer.body if answer.cut is None else answer.body[: answer.cut])
+        if answer.cut is not None:
+            self.close_connection = True
+            _drop(self.connection)
+
+    do_GET = do_PUT = do_PATCH = do_DELETE = do_POST  # no API has them here, and they are kept too
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Keeps silent: what was received is in FakeProvider.requests."""
+
+    def _body(self) -> bytes | None:
+        """The body; None if the connection broke before its end, or the body has no end in sight:
+        then there is nothing to answer and the connection is closed."""
+        if self.headers.get("Transfer-Encoding", "").strip().lower() == "chunked":
+            return self._chunks()
+        length = int(self.headers.get("Content-Length") or 0)
+        if length > _LARGEST:
+            return None
+        body = self.rfile.read(length)
+        return body if len(body) == length else None
+
+    def _chunks(self) -> bytes | None:
+        body = b""
+        while len(body) <= _LARGEST:
+            size = int(self.rfile.readline().partition(b";")[0].strip() or b"0", 16)
+            chunk = self.rfile.read(size)
+            if len(chunk) != size:
+                return None
+            self.rfile.readline()  # the line end behind the chunk (with none, that of the trailer)
+            if size == 0:
+                return body
+            body += chunk
+        return None
+
+
+def _drop(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # already closed, which is what is wanted
+        connection.shutdown(socket.SHUT_RDWR)
