@@ -208,7 +208,7 @@ def _assembled(
                 "the history ends with the model's own reply: append a message or a result first",
                 ("input",),
             )
-    request = assembly.request(sending.header, sending.headers, sending.profile, _bindings(state))
+    request = assembly.request(sending.header, sending.headers, sending.profile, bindings_of(state))
     verdicts.extend(
         Verdict(
             assembly.refs[note].seq,
@@ -348,7 +348,8 @@ def _does_not_fit(cut: CannotFit) -> Refusal:
     )
 
 
-def _bindings(state: State) -> Callable[[int], Binding | None]:
+def bindings_of(state: State) -> Callable[[int], Binding | None]:
+    """What the bound items of a step are bound to, as a state knows it."""
     bounds = state.bounds
 
     def find(step: int) -> Binding | None:

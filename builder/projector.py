@@ -119,17 +119,29 @@ def fold_all(state: State, events: Iterable[Event]) -> State:
     return state
 
 
+def entry_count(event: Event) -> int:
+    """How many entries an event has when it is shown whole."""
+    match event.content:
+        case MessageUser() | MessageSystem() | MessageAssistant() | ObservationRecorded():
+            return len(event.content.parts)
+        case ToolFinished():
+            # A result without parts still is one: it shows as an empty text.
+            return max(1, len(event.content.parts))
+        case ToolsChanged():
+            return len(event.content.tools)
+        case _:
+            return 1
+
+
 def _news(event: Event, parts: tuple[Part, ...]) -> News:
     content = event.content
     copy = isinstance(content, MessageUser | MessageSystem | MessageAssistant) and content.copy
-    # A result without parts still is one: it shows as an empty text.
-    count = max(1, len(parts)) if event.type == "tool.finished" else len(parts)
     return News(
         event.seq,
         event.id,
         event.type,
         event.step,
-        count,
+        entry_count(event),
         tuple(at for at, part in enumerate(parts, 1) if _is_preview(part)),
         content.call_id if isinstance(content, ToolFinished) else "",
         flag="copy" if copy else "",

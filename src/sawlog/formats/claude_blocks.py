@@ -15,7 +15,7 @@ import msgspec
 from sawlog.formats.claude_notes import Notes
 from sawlog.formats.claude_record import as_list, as_object
 from sawlog.formats.lines import Line
-from sawlog.formats.media import Blobs
+from sawlog.formats.media import ANY_IMAGE, Blobs
 from sawlog.formats.media import content as media_content
 from sawlog.formats.sources import elements, source_at
 from sawlog.store.content import BoundPart, MediaPart, Part, RawPart, TextPart, WithheldPart
@@ -188,7 +188,7 @@ def _media(
 ) -> Part | None:
     source = _Block(block.get("source"), block.source)
     name = block.text_of("title") or ""
-    media = source.text_of("media_type") or ("image" if kind == "image" else "application/pdf")
+    media = source.text_of("media_type") or (ANY_IMAGE if kind == "image" else "application/pdf")
     match source.text_of("type"):
         case "base64" if (data := source.text_of("data")) is not None:
             raw = _decoded(data)

@@ -256,10 +256,12 @@ class _Reader:
             if thread is None and not self._own.holds(parent):
                 thread = self._latest
         if thread is None:
+            # A root may stand in the file twice: then its conversation is there already.
             name = name or (uuid if isinstance(uuid, str) else f"record-{position}")
-            thread = self._inline[name] = Thread(
-                f"{self._identity.source_id}/{name}", "agent", Notes()
-            )
+            thread = self._inline.get(name)
+        if thread is None:
+            thread = Thread(f"{self._identity.source_id}/{name}", "agent", Notes())
+            self._inline[name] = thread
         if isinstance(uuid, str):
             self._of[uuid] = thread
         self._latest = thread

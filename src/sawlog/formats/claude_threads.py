@@ -62,7 +62,7 @@ class Thread:
         self.notes = notes
         self._role = role
         self._records: list[ForeignRecord] = []
-        self._tally = Tally()
+        self._tally = Tally([])
         self._last = b""
         self._links = Links(notes)
         self._steps = Steps(notes)

@@ -1,0 +1,250 @@
+"""Audit: why a text was or was not in a packet, and what two packets differ in."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+
+import msgspec
+
+from sawlog.builder.contents import Contents
+from sawlog.builder.forms import show
+from sawlog.builder.packet import Entry, entry_bytes
+from sawlog.builder.projector import entry_count, fold
+from sawlog.builder.state import Ref, State
+from sawlog.recorded import Recorded, RecordedStep
+from sawlog.store.errors import BuildError
+from sawlog.store.event import Event
+from sawlog.store.events.registry import Erased
+from sawlog.store.events.steps import PacketBuilt
+from sawlog.store.text import BlobMissing
+
+
+class Why(msgspec.Struct, frozen=True):
+    """What became of one part that holds the text, for one step.
+
+    `candidate`: it was in the log when the packet was built. `present`: the packet shows it, in
+    `form` (`full`, `preview`, `stub`, …), as `entry`. `reason` names where it fell out: `not_yet`
+    (recorded later), `duplicate`, `no_call`, `block_cut`, `compacted`, `rewound`, `trimmed`,
+    `other_form` (shown, without this text), `header_changed`, `not_shown`. `out_at` is the step
+    whose packet was the first without it (0: it was in none), `seen_until` the last step that
+    had it. `version` is the content's digest, so that two readings of a file can be told apart.
+    """
+
+    seq: int
+    part: int
+    type: str
+    source: str
+    candidate: bool
+    present: bool
+    form: str
+    entry: int
+    reason: str
+    seen_first: int
+    seen_until: int
+    out_at: int
+    version: str
+    excerpt: str
+
+
+class Told(msgspec.Struct, frozen=True):
+    """An entry in short, for people."""
+
+    kind: str
+    status: str
+    name: str
+    digest: str
+    size: int
+    excerpt: str
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One run of entries in which two packets differ: `op` is `added`, `removed` or `changed`.
+
+    `old` and `new` tell the entries: kind, name, digest, bytes and the first 120 characters.
+    """
+
+    op: str
+    old_at: int
+    new_at: int
+    old: tuple[Told, ...]
+    new: tuple[Told, ...]
+
+
+def told(entry: Entry) -> Told:
+    """An entry in short."""
+    raw = entry_bytes(entry)
+    return Told(
+        entry.kind,
+        entry.status,
+        entry.name,
+        hashlib.sha256(raw).hexdigest(),
+        len(raw),
+        entry.text[:120],
+    )
+
+
+def diff(old: RecordedStep, new: RecordedStep) -> list[Change]:
+    """What the new step's packet has that the old one's has not, and the other way round.
+
+    Header values (model, parameters, profile, renderer) come first, as entries of kind `header`.
+    """
+    before, after = old.packet, new.packet
+    changes: list[Change] = []
+    for name in ("api", "model", "params", "profile", "renderer"):
+        was, now = str(getattr(before.header, name)), str(getattr(after.header, name))
+        if was != now:
+            changes.append(Change("changed", -1, -1, (_header(name, was),), (_header(name, now),)))
+    left = [entry_bytes(entry) for entry in before.entries]
+    right = [entry_bytes(entry) for entry in after.entries]
+    matcher = difflib.SequenceMatcher(None, left, right, autojunk=False)
+    names = {"insert": "added", "delete": "removed", "replace": "changed"}
+    for op, a, b, c, d in matcher.get_opcodes():
+        if op != "equal":
+            changes.append(
+                Change(
+                    names[op],
+                    a,
+                    c,
+                    tuple(told(entry) for entry in before.entries[a:b]),
+                    tuple(told(entry) for entry in after.entries[c:d]),
+                )
+            )
+    return changes
+
+
+def _header(name: str, value: str) -> Told:
+    raw = value.encode("utf-8", "surrogatepass")
+    return Told("header", "", name, hashlib.sha256(raw).hexdigest(), len(raw), value[:120])
+
+
+def why(session: Recorded, step: int, text: str) -> list[Why]:
+    """Every part of the session that holds the text, and what became of it for that step.
+
+    Answers whether it was a candidate, where it fell out, which version went out, and whether a
+    compaction changed it (S3-23). An empty list: the log does not hold the text at all.
+    """
+    packet = session.packet(step)
+    places = {(ref.seq, ref.part): at for at, ref in reversed(list(enumerate(packet.refs)))}
+    found = _holding(session, text)
+    history = _History({seq for seq, _ in found})
+    history.read(session, packet.sees)
+    out: list[Why] = []
+    for (seq, part), (event, entry) in found.items():
+        at = places.get((seq, part))
+        shown = packet.entries[at] if at is not None else None
+        present = shown is not None and text in shown.text
+        form = packet.refs[at].form if at is not None else ""
+        candidate = seq <= packet.sees
+        life = history.of(seq)
+        if present:
+            reason = ""
+        elif not candidate:
+            reason = "not_yet"
+        elif shown is not None:
+            reason = "other_form"
+        else:
+            reason = life.reason
+        out.append(
+            Why(
+                seq=seq,
+                part=part,
+                type=event.type,
+                source=event.source,
+                candidate=candidate,
+                present=present,
+                form=form,
+                entry=at if at is not None else -1,
+                reason=reason,
+                seen_first=life.first,
+                seen_until=life.last,
+                out_at=life.out,
+                version=hashlib.sha256(entry.text.encode("utf-8", "surrogatepass")).hexdigest(),
+                excerpt=_around(entry.text, text),
+            )
+        )
+    return out
+
+
+def _holding(session: Recorded, text: str) -> dict[tuple[int, int], tuple[Event, Entry]]:
+    """The parts of shown events whose text holds this one, whole contents looked at."""
+    found: dict[tuple[int, int], tuple[Event, Entry]] = {}
+    for event in session.events():
+        if not event.shown or isinstance(event.content, Erased):
+            continue
+        session.window.hold((event,))
+        for part in range(1, entry_count(event) + 1):
+            entry = _shown(session.window, event.seq, part)
+            if entry is not None and (text in entry.text or text == entry.name):
+                found[event.seq, part] = (event, entry)
+    return found
+
+
+def _shown(contents: Contents, seq: int, part: int) -> Entry | None:
+    try:
+        return show(Ref("history", seq, part), contents, None)
+    except (BlobMissing, BuildError):
+        # A part whose content is gone holds no text that could be looked for.
+        return None
+
+
+class _Life(msgspec.Struct):
+    first: int = 0
+    last: int = 0
+    out: int = 0
+    reason: str = "not_shown"
+
+
+class _History:
+    """In which packets some events were shown, and what took them out."""
+
+    def __init__(self, seqs: set[int]) -> None:
+        self._lives = {seq: _Life() for seq in seqs}
+        self._state = State()
+
+    def of(self, seq: int) -> _Life:
+        """What is known of an event."""
+        return self._lives[seq]
+
+    def read(self, session: Recorded, upto: int) -> None:
+        """Follow the session up to an event."""
+        cause = ""
+        for event in session.events(0, upto):
+            before = self._state
+            self._state = fold(before, event)
+            if len(self._state.cuts) > len(before.cuts):
+                cause = self._state.cuts[-1]
+                self._gone(before, cause)
+            if isinstance(event.content, PacketBuilt):
+                self._packet(event.step, before)
+            self._flags(event)
+
+    def _flags(self, event: Event) -> None:
+        if event.seq in self._lives and self._state.news:
+            news = self._state.news[-1]
+            if news.seq == event.seq and news.flag in ("duplicate", "no_call", "copy"):
+                self._lives[event.seq].reason = news.flag
+
+    def _gone(self, before: State, cause: str) -> None:
+        was = {one.seq for one in before.news} | {ref.seq for ref in before.sent}
+        now = {one.seq for one in self._state.news} | {ref.seq for ref in self._state.sent}
+        for seq in was - now:
+            if seq in self._lives:
+                self._lives[seq].reason = cause
+
+    def _packet(self, step: int, before: State) -> None:
+        now = {ref.seq for ref in self._state.sent}
+        was = {ref.seq for ref in before.sent}
+        for seq, life in self._lives.items():
+            if seq in now:
+                life.first = life.first or step
+                life.last, life.out = step, 0
+            elif life.last and not life.out:
+                life.out = step
+                if life.reason == "not_shown":
+                    life.reason = "block_cut" if seq in was else "not_shown"
+
+
+def _around(text: str, what: str) -> str:
+    at = max(0, text.find(what))
+    return text[max(0, at - 60) : at + len(what) + 60]

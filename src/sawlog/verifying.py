@@ -1,0 +1,356 @@
+"""Verify: every step of a session by independent paths, its chain and its blobs, in one pass.
+
+stored       the manifest and the frozen forms give the bytes whose digests were recorded
+cold         one fold from genesis, with the policy, chooses and renders the same again
+snapshot     states written and read back, carried on beside the others, give the same
+incremental  (imports) the warm builder gives what is arranged afresh at each step
+
+An import has no manifests: its path `stored` is `absent`, and the other three are compared with
+each other. Every fiftieth step is built once more without any cache. Memory is bounded by the
+window.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from sawlog.builder.assembly import Assembly
+from sawlog.builder.build import Built, Cache, Refusal, Sending, bindings_of, build
+from sawlog.builder.measure import measure_of
+from sawlog.builder.pairing import Arrangement, unit_refs
+from sawlog.builder.policy import AS_RECORDED, Rules
+from sawlog.builder.projector import FOLD, fold
+from sawlog.builder.replay import (
+    Difference,
+    Replayed,
+    compare,
+    first_difference,
+    replayed,
+    sent_under,
+)
+from sawlog.builder.snapshot import CODEC, decode, encode, state_digest
+from sawlog.builder.state import Ref, State
+from sawlog.recorded import Recorded
+from sawlog.store import codec
+from sawlog.store.envelope import UNKNOWN_TIME, StoredEvent
+from sawlog.store.errors import BuildError, Damaged
+from sawlog.store.event import Event, decoded
+from sawlog.store.events.steps import PacketBuilt
+from sawlog.store.text import BlobMissing
+
+SNAPSHOT_EVERY = 250
+"""Events between two states that the path `snapshot` writes and reads back."""
+
+
+AFRESH_EVERY = 50
+"""Steps between two that are built once more without any cache."""
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What verify found of one session.
+
+    `paths` says of each path `ok`, `absent` or `differs`. `chain` is `ok` or `seq N: why`; `bad_seq`
+    the first damaged event (0: none). `blocked` names what the fold stopped at, if anything.
+    """
+
+    session: str
+    name: str
+    steps: int
+    events: int
+    paths: dict[str, str]
+    differences: tuple[Difference, ...]
+    chain: str
+    bad_seq: int
+    blocked: str = ""
+
+    @property
+    def sound(self) -> bool:
+        """True when nothing differs and nothing is damaged."""
+        return not self.differences and self.chain == "ok"
+
+
+def verify(
+    session: Recorded, progress: Callable[[int, int], None] = lambda done, all: None
+) -> Report:
+    """Check one session; `progress` is called with (events done, events in all)."""
+    run = _Verification(session)
+    bad_seq, why = 0, "ok"
+    try:
+        for stored in _checked_chain(session):
+            run.event(decoded(stored, session.log.registry))
+            progress(stored.seq, session.row.head)
+    except Damaged as error:
+        bad_seq, why = error.seq, f"seq {error.seq}: {error}"
+    return run.report(bad_seq, why)
+
+
+def _checked_chain(session: Recorded) -> Iterator[StoredEvent]:
+    """The session's events while the chain holds. Raises Damaged at the first that breaks it."""
+    log, row = session.log, session.row
+    lineage = log.lineage(row)
+    owner = 0
+    digest = codec.genesis(lineage[0][0])
+    waiting: dict[bytes, int] = {}
+    for place in log.stored(row):
+        if place.damage is not None or place.event is None:
+            raise _bad(session, place.seq, str(place.damage or "its row is missing"))
+        stored = place.event
+        while stored.seq > lineage[owner][1] and owner + 1 < len(lineage):
+            owner += 1
+        head = codec.header(
+            lineage[owner][0], stored.seq, stored.id, stored.type, stored.version, stored.flags,
+            stored.step, stored.source, stored.occurred_at, stored.recorded_at, stored.fence,
+        )  # fmt: skip
+        digest = codec.link(digest, head, stored.commitment)
+        if digest != stored.digest:
+            raise _bad(session, stored.seq, "its digest does not follow from the one before it")
+        for cited in place.cites:
+            waiting.setdefault(cited, stored.seq)
+        if len(waiting) >= 64:
+            _check_blobs(session, waiting)
+            waiting = {}
+        yield stored
+    _check_blobs(session, waiting)
+    if digest != row.digest and row.head:
+        raise _bad(session, row.head, "the directory names another digest for the head")
+
+
+def _check_blobs(session: Recorded, cited: dict[bytes, int]) -> None:
+    if not cited:
+        return
+    try:
+        found = session.log.blobs(session.row, list(cited))
+    except Damaged:
+        for digest, seq in cited.items():
+            try:
+                session.log.blobs(session.row, [digest])
+            except Damaged as error:
+                raise _bad(session, seq, str(error)) from error
+        raise
+    for digest, seq in cited.items():
+        if digest not in found:
+            raise _bad(session, seq, f"the blob {digest.hex()} that it cites is missing")
+
+
+def _bad(session: Recorded, seq: int, why: str) -> Damaged:
+    return Damaged(why, session=session.id, seq=seq)
+
+
+class _Verification:
+    """The paths side by side over one pass of events."""
+
+    def __init__(self, session: Recorded) -> None:
+        self.session = session
+        self.window = session.window
+        self.state = State()
+        self.mirror = State()
+        self.cache = Cache()
+        self.mirrored = Arrangement()
+        self.stored_assembly: Assembly | None = None
+        self.sending: Sending | None = None
+        self.differences: list[Difference] = []
+        self.paths: dict[str, str] = {}
+        self.steps = 0
+        self.newest: int | None = None
+        self._since = 0
+
+    def event(self, event: Event) -> None:
+        """Take one event through all paths."""
+        self.window.hold((event,))
+        content = event.content
+        before = self.state
+        if isinstance(content, PacketBuilt):
+            self._packet(event, content, before)
+        else:
+            if event.step > before.step and not before.blocked and self._is_foreign_step(before):
+                self._reconstructed(event.step, before)
+            self.state = fold(before, event)
+            self.mirror = fold(self.mirror, event)
+        if event.occurred_at != UNKNOWN_TIME:
+            self.newest = max(self.newest or event.occurred_at, event.occurred_at)
+        self._since += 1
+        if self._since >= SNAPSHOT_EVERY and not self.state.blocked:
+            self._since = 0
+            self._snapshot(event)
+
+    def report(self, bad_seq: int, chain: str) -> Report:
+        """What was found."""
+        row = self.session.row
+        foreign = self.paths.get("stored") == "absent"
+        for name in ("stored", "cold", "snapshot", *(("incremental",) if foreign else ())):
+            self.paths.setdefault(name, "ok" if self.steps else "absent")
+        return Report(
+            session=self.session.id,
+            name=self.session.name,
+            steps=self.steps,
+            events=row.head,
+            paths=self.paths,
+            differences=tuple(self.differences),
+            chain=chain,
+            bad_seq=bad_seq,
+            blocked=self.state.blocked,
+        )
+
+    # --- a step that was recorded ---------------------------------------------------------------
+
+    def _packet(self, event: Event, packet: PacketBuilt, before: State) -> None:
+        self.steps += 1
+        after = fold(before, event)
+        self.state = after
+        self.mirror = fold(self.mirror, event)
+        if after.blocked:
+            return
+        step = event.step
+        refs = after.sent[:]
+        try:
+            stored = self._stored(packet, after, refs)
+        except (BlobMissing, BuildError) as error:
+            self._differs(step, "stored", str(error), packet.request)
+            return
+        found = compare(step, "stored", packet, None, stored)
+        if found is not None:
+            self._add(found)
+            return
+        self._cold(step, packet, before, refs)
+        self.cache.settle(event.seq)
+        if self.mirror.sent != after.sent:
+            self._refs_differ(step, "snapshot", refs, self.mirror.sent[:])
+
+    def _stored(self, packet: PacketBuilt, after: State, refs: Sequence[Ref]) -> Replayed:
+        used = self.stored_assembly
+        if used is None or used.refs[:] != refs[: len(used.refs)]:
+            self.window.prefetch(refs)
+            used = Assembly(measure_of(packet.measure))
+        profile = self.session.profile_of(packet)
+        out = replayed(packet, refs, self.window, profile, bindings_of(after), used)
+        self.stored_assembly = used
+        return out
+
+    def _cold(self, step: int, packet: PacketBuilt, before: State, refs: Sequence[Ref]) -> None:
+        policy = self.session.policy_of(before)
+        rules = Rules(
+            packet.policy,
+            packet.measure,
+            policy.window if policy else 0,
+            policy.reserve if policy else 0,
+        )
+        sending = Sending(
+            sent_under(packet, self.window), self.session.profile_of(packet), packet.headers
+        )
+        for cache in (self.cache, Cache()) if step % AFRESH_EVERY == 1 else (self.cache,):
+            built = build(
+                before, rules, sending, packet.as_of, self.window, cache, allow_waiting=True
+            )
+            if isinstance(built, Refusal):
+                self._differs(step, "cold", f"{built.reason}: {built.message}", packet.request)
+            elif built.semantic != packet.semantic or built.request.digest != packet.request:
+                self._refs_differ(step, "cold", refs, built.refs[:])
+
+    # --- a step that a foreign file shows --------------------------------------------------------
+
+    def _is_foreign_step(self, state: State) -> bool:
+        policy = self.session.policy_of(state)
+        return policy is not None and policy.policy == AS_RECORDED
+
+    def _reconstructed(self, step: int, before: State) -> None:
+        self.steps += 1
+        self.paths["stored"] = "absent"
+        policy = self.session.policy_of(before)
+        assert policy is not None
+        if self.sending is None:
+            self.sending = self.session.foreign_sending(policy)
+        rules = Rules(policy.policy, policy.measure)
+        try:
+            warm = build(
+                before, rules, self.sending, self.newest or 0, self.window, self.cache,
+                allow_waiting=True, reconstructed=True,
+            )  # fmt: skip
+        except BuildError as error:
+            self._differs(step, "incremental", str(error), "")
+            return
+        if isinstance(warm, Refusal):
+            self._differs(step, "incremental", f"{warm.reason}: {warm.message}", "")
+            return
+        self._same_refs(step, "cold", warm, _arranged(before, Arrangement()))
+        self._same_refs(step, "snapshot", warm, _arranged(self.mirror, self.mirrored))
+        if step % AFRESH_EVERY == 1:
+            self._rebuilt(step, before, rules, warm)
+
+    def _rebuilt(self, step: int, before: State, rules: Rules, warm: Built) -> None:
+        """The same packet without any cache: equal entries must give equal bytes, too."""
+        assert self.sending is not None
+        cold = build(
+            before, rules, self.sending, self.newest or 0, self.window, None,
+            allow_waiting=True, reconstructed=True,
+        )  # fmt: skip
+        if isinstance(cold, Refusal):
+            self._differs(step, "cold", cold.reason, warm.request.digest)
+        elif cold.semantic != warm.semantic or cold.request.digest != warm.request.digest:
+            found = first_difference(step, "cold", warm.entries, cold.entries)
+            self._add(
+                found
+                or Difference(
+                    step,
+                    "cold",
+                    "the request",
+                    -1,
+                    warm.request.digest,
+                    warm.request.size,
+                    cold.request.digest,
+                    cold.request.size,
+                )  # fmt: skip
+            )
+
+    def _same_refs(self, step: int, path: str, warm: Built, refs: list[Ref]) -> None:
+        history = warm.refs.between(len(warm.refs) - len(refs), len(warm.refs))
+        if history != refs:
+            self._refs_differ(step, path, warm.refs[:], refs)
+
+    # --- states ---------------------------------------------------------------------------------
+
+    def _snapshot(self, event: Event) -> None:
+        data = encode(self.state)
+        if data != encode(self.mirror):
+            self._differs(event.step, "snapshot", f"the state after event {event.seq}", "")
+        self.mirror = decode(data)
+        self.mirrored = Arrangement()
+        kept = self.session.log.snapshot_get(
+            self.session.row, fold=FOLD, layout=CODEC, upto=event.seq
+        )
+        if kept is not None and kept.seq == event.seq:
+            if kept.digest.hex() != state_digest(self.state):
+                self._differs(event.step, "snapshot", f"the snapshot at {event.seq}", "")
+
+    def _refs_differ(
+        self, step: int, path: str, expected: Sequence[Ref], found: Sequence[Ref]
+    ) -> None:
+        at = 0
+        while at < min(len(expected), len(found)) and expected[at] == found[at]:
+            at += 1
+        old = msgspec.json.encode(expected[at]) if at < len(expected) else b""
+        new = msgspec.json.encode(found[at]) if at < len(found) else b""
+        self._add(Difference(step, path, "an entry", at, _hex(old), len(old), _hex(new), len(new)))
+
+    def _differs(self, step: int, path: str, what: str, expected: str) -> None:
+        self._add(Difference(step, path, what, -1, expected, 0, "", 0))
+
+    def _add(self, difference: Difference) -> None:
+        self.paths[difference.path] = "differs"
+        self.differences.append(difference)
+
+
+def _arranged(state: State, arrangement: Arrangement) -> list[Ref]:
+    arrangement.feed(state)
+    waiting = {call.seq: call for call in state.waiting}
+    trims = frozenset(state.trims)
+    refs: list[Ref] = []
+    for unit in arrangement.units:
+        refs.extend(unit_refs(unit, waiting, trims))
+    return refs
+
+
+def _hex(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
