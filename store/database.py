@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import cache
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -23,10 +24,15 @@ WAIT = 30.0
 
 Values = Sequence[Any]
 Row = tuple[Any, ...]
+Place = tuple[int, ...]
+"""A place in the order in which events arrived in the store; () is before the first."""
 
 
 class Transaction(ABC):
     """One transaction on one connection. Errors of the driver are named where it ends."""
+
+    alone = False
+    """True when all other writers of the store wait for this transaction's end."""
 
     written = 0
     """Bytes that went into rows, about: what tells SQLite when to tidy its WAL."""
@@ -55,12 +61,14 @@ class Transaction(ABC):
         """The time by which leases expire, in microseconds UTC: the server's, else the clock's."""
 
     @abstractmethod
-    def changes(self, sql: str, after: Values, tenant: str | None, limit: int) -> list[Row]:
-        """Events after a place in the order of arrival, each row led by its place."""
+    def changes(
+        self, columns: str, after: Place, tenant: str | None, limit: int
+    ) -> list[tuple[Place, Row]]:
+        """Columns of events `e` and their sessions `s` after a place in the order of arrival."""
 
     @abstractmethod
-    def horizon(self) -> tuple[int, ...]:
-        """The place up to which the order of arrival is settled in this transaction."""
+    def horizon(self) -> Place:
+        """The place up to which the order of arrival is settled, as this transaction sees it."""
 
     def one(self, sql: str, values: Values = ()) -> Row | None:
         """Run a query and give its first row, if any."""
@@ -69,16 +77,20 @@ class Transaction(ABC):
 
     def among(self, sql: str, values: Values, wanted: Sequence[Any]) -> list[Row]:
         """Run a query that ends with `IN (*)` for any number of wanted values."""
-        # Few distinct texts, so that prepared statements are met again: sizes are powers of four,
-        # the last value filling up.
         rows: list[Row] = []
         for start in range(0, len(wanted), 256):
             some = wanted[start : start + 256]
+            # Few distinct texts, so that prepared statements are met again: sizes are powers of
+            # four, the last value filling up.
             size = next(size for size in (1, 4, 16, 64, 256) if size >= len(some))
-            filled = [*some, *[some[-1]] * (size - len(some))]
-            text = sql.replace("IN (*)", f"IN ({', '.join('?' * size)})")
-            rows += self.all(text, [*values, *filled])
+            filled = (*some, *(some[-1],) * (size - len(some)))
+            rows += self.all(_of_size(sql, size), (*values, *filled))
         return rows
+
+
+@cache
+def _of_size(sql: str, size: int) -> str:
+    return sql.replace("IN (*)", f"IN ({', '.join('?' * size)})")
 
 
 class Database(ABC):
@@ -90,6 +102,7 @@ class Database(ABC):
         self.url = url
         self.read_only = read_only
         self.wait = wait
+        self.closed = False
         self._process = os.getpid()
 
     @abstractmethod
@@ -137,6 +150,8 @@ class Database(ABC):
     def _usable(self, writing: bool) -> None:
         if os.getpid() != self._process:
             raise StoreError("this store was opened by the parent process: open it again here")
+        if self.closed:
+            raise StoreError(f"{self.url} was closed")
         if writing and self.read_only:
             raise ReadOnly(f"{self.url} was opened for reading only")
 
@@ -146,6 +161,9 @@ class SchemaChange(Protocol):
 
     connection: Any
     """The SQLAlchemy connection that the migrations run on."""
+
+    found: int
+    """The schema's number before the change; 0: there was no store."""
 
     def mark(self, number: int) -> None:
         """Write the schema's number."""
@@ -223,8 +241,3 @@ def check_schema(url: str, found: int) -> None:
             f"{url} was written by a newer sawlog (schema {found}, this one knows {SCHEMA}): "
             "upgrade sawlog to open it"
         )
-
-
-def chunks(items: Sequence[Any], size: int) -> Iterable[Sequence[Any]]:
-    """The items in pieces of at most `size`."""
-    return (items[start : start + size] for start in range(0, len(items), size))

@@ -54,11 +54,13 @@ def tables(dialect: str) -> MetaData:
     """The tables in the dialect named `sqlite` or `postgresql`."""
     postgresql = dialect == "postgresql"
     metadata = MetaData(schema="sawlog" if postgresql else None)
+    # SQLite keeps the schema's number in its header.
+    number = (Column("schema", Integer, nullable=False),) if postgresql else ()
     Table(
         "store",
         metadata,
         Column("one", Integer, primary_key=True, autoincrement=False),
-        Column("schema", Integer, nullable=False),
+        *number,
         Column("epoch", LargeBinary, nullable=False),
     )
     Table(

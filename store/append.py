@@ -1,0 +1,409 @@
+"""Append: a batch of events becomes the next part of a session, in one transaction, or nothing.
+
+The order is that of the stored format: payloads, repeated ids, lease, expected seq; then blobs,
+events, head. Whoever appends the same ids again is told where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from sawlog.store import blobs, directory, rows
+from sawlog.store.codec import commit, header, link, prepare
+from sawlog.store.database import Database, Row, Transaction
+from sawlog.store.directory import SessionRow
+from sawlog.store.envelope import NewEvent, Prepared, StoredEvent
+from sawlog.store.errors import Conflict, InvalidEvent
+from sawlog.store.events.registry import Registry
+from sawlog.store.lease import Lease, fenced, is_live, leased
+
+# The head moves only from where it was read, and only under the fence that was read with it.
+_MOVE = (
+    "UPDATE sawlog.sessions SET head = ?, digest = ?, touched_at = ? "
+    "WHERE sid = ? AND head = ? AND fence = ?"
+)
+_MOVE_AND_END = (
+    "UPDATE sawlog.sessions SET head = ?, digest = ?, touched_at = ?, "
+    "fence = fence + 1, owner = NULL, expires_at = NULL WHERE sid = ? AND head = ? AND fence = ?"
+)
+
+_KNOWN = "SELECT 1 FROM sawlog.events WHERE sid = ? AND id IN (*)"
+
+_REMEMBERED = 10_000
+"""Sessions, and blobs, that a handle remembers."""
+
+Contents = dict[bytes, tuple[int, blobs.Packed]]
+"""Blobs ready to be written: digest to raw size and packed bytes."""
+
+
+class Appended(msgspec.Struct, frozen=True):
+    """What an append did: the seq of each event of the batch, in its order.
+
+    `head` and `digest` are the session's afterwards; `new` is the number of events that were not
+    there before, which is all or none.
+    """
+
+    seqs: tuple[int, ...]
+    head: int
+    digest: bytes
+    new: int
+
+
+class Tail(msgspec.Struct, frozen=True):
+    """What `build` is given: the session, kept from others, and the batch's events before it.
+
+    Events up to `session.head` can be read from the log; `pending` come after them.
+    """
+
+    session: SessionRow
+    pending: tuple[StoredEvent, ...]
+
+
+Build = Callable[[Tail], Sequence[NewEvent]]
+
+
+class Appender:
+    """Appends to one tenant's sessions."""
+
+    def __init__(
+        self,
+        database: Database,
+        tenant: str,
+        registry: Registry,
+        clock: Callable[[], int],
+        make_id: Callable[[], bytes],
+        make_salt: Callable[[], bytes],
+    ) -> None:
+        self._database = database
+        self._tenant = tenant
+        self._registry = registry
+        self._clock = clock
+        self._make_id = make_id
+        self._make_salt = make_salt
+        self._written: set[tuple[bytes, bytes]] = set()
+        self._seen: dict[bytes, SessionRow] = {}
+
+    def append(
+        self,
+        session: bytes,
+        events: Sequence[NewEvent],
+        expected_seq: int | None,
+        lease: Lease | None,
+        build: Build | None,
+    ) -> Appended:
+        """Append a batch; see `Log.append`."""
+        batch = self._prepared(events)
+        packed = self._packed(session, batch)
+        fresh = all(event.id is None and event.key is None for event in events)
+        with self._database.write() as tx:
+            chain = None
+            if batch and build is None:
+                chain = self._at_once(tx, session, batch, fresh, expected_seq, lease)
+            if chain is None:
+                row = directory.hold(tx, self._tenant, session)
+                known = _repeated(tx, row, batch)
+                if known:
+                    return Appended(known, row.head, row.digest, 0)
+                chain = self._admitted(tx, row, batch, build is None, expected_seq, lease)
+                chain.extend(batch)
+                if build is not None:
+                    built = self._prepared(build(Tail(row, chain.pending())))
+                    if _repeated(tx, row, built):
+                        raise Conflict("what was built inside the append is already in the log")
+                    packed |= self._packed(session, built)
+                    batch += built
+                    chain.extend(built)
+                if not batch:
+                    return Appended((), row.head, row.digest, 0)
+                if not chain.move(tx):
+                    raise Conflict("the session's head moved under this append: try again")
+            self._write_blobs(tx, chain.row, batch, packed)
+            tx.run_many(rows.INSERT, chain.rows)
+            tx.written += chain.size
+        self._written.update((session, digest) for digest in packed)
+        self._seen[session] = chain.after()
+        for cache in (self._written, self._seen):
+            if len(cache) > _REMEMBERED:
+                cache.clear()
+        return Appended(
+            tuple(range(chain.row.head + 1, chain.head + 1)), chain.head, chain.digest, len(batch)
+        )
+
+    def _at_once(
+        self,
+        tx: Transaction,
+        session: bytes,
+        batch: list[Prepared],
+        fresh: bool,
+        expected_seq: int | None,
+        lease: Lease | None,
+    ) -> Chain | None:
+        """Move the head on the strength of the row that this handle saw last, if it still stands.
+
+        None when it does not, or when there is anything to decide: then nothing was written, and
+        the long way finds out what.
+        """
+        row = self._seen.get(session) if tx.alone else None
+        if row is None or (expected_seq is not None and expected_seq != row.head):
+            return None
+        if lease is None:
+            if row.owner is not None and not all(event.open for event in batch):
+                return None
+        elif lease.token != row.fence or row.owner is None or lease.session != session:
+            return None
+        if not fresh and _any_known(tx, row, batch):
+            return None
+        chain = Chain(row, self._clock(), lease.token if lease else 0)
+        chain.extend(batch)
+        return chain if chain.move(tx) else None
+
+    def _admitted(
+        self,
+        tx: Transaction,
+        row: SessionRow,
+        batch: list[Prepared],
+        complete: bool,
+        expected_seq: int | None,
+        lease: Lease | None,
+    ) -> Chain:
+        """The chain to link to, if lease and expected seq allow it. Raises as `Log.append`."""
+        ends = False
+        if lease is not None:
+            if lease.session != row.id or lease.token != row.fence or row.owner is None:
+                raise fenced(row)
+        elif row.owner is not None and not (complete and all(event.open for event in batch)):
+            if is_live(row, tx.now(self._clock)):
+                raise leased(row)
+            ends = True
+        if expected_seq is not None and expected_seq != row.head:
+            raise Conflict(
+                f"session {row.name or row.id.hex()} is at event {row.head}, "
+                f"not {expected_seq}: read what came and try again",
+                expected=expected_seq,
+                actual=row.head,
+            )
+        return Chain(row, self._clock(), lease.token if lease else 0, ends)
+
+    def _prepared(self, events: Sequence[NewEvent]) -> list[Prepared]:
+        now = self._clock()
+        batch = [
+            prepare(event, self._registry, now, self._make_id, self._make_salt) for event in events
+        ]
+        if len(batch) > 1 and len({event.id for event in batch}) != len(batch):
+            raise InvalidEvent("two events of one batch have the same id", path="id")
+        return batch
+
+    # --- blobs
+
+    def _packed(self, session: bytes, batch: list[Prepared]) -> Contents:
+        # Packing takes longer than the rest, so it is done before the store is locked, and not
+        # for what this handle wrote before.
+        return {
+            blob.digest: (len(blob.data), blobs.pack(blob.data))
+            for event in batch
+            for blob in event.blobs
+            if (session, blob.digest) not in self._written
+        }
+
+    def _write_blobs(
+        self,
+        tx: Transaction,
+        row: SessionRow,
+        batch: list[Prepared],
+        packed: Contents,
+    ) -> None:
+        cited = {digest: None for event in batch for digest in event.cites}
+        if not cited:
+            return
+        given = {blob.digest: blob.data for event in batch for blob in event.blobs}
+        missing = blobs.absent(tx, (row.sid,), cited)
+        new = {
+            digest: packed.get(digest) or (len(data), blobs.pack(data))
+            for digest, data in given.items()
+            if digest in missing
+        }
+        unknown = missing.difference(new)
+        if unknown:
+            ancestors = [sid for sid, _ in row.ancestors]
+            for digest in sorted(blobs.absent(tx, ancestors, unknown)):
+                raise InvalidEvent(
+                    f"blob {digest.hex()} is neither with the event nor in its session",
+                    path="blobs",
+                )
+        blobs.write(tx, row.sid, new)
+
+
+class Chain:
+    """The rows of a batch, each linked to the one before."""
+
+    def __init__(
+        self, row: SessionRow, recorded_at: int, fence: int, ends_lease: bool = False
+    ) -> None:
+        self.row = row
+        self.head = row.head
+        self.digest = row.digest
+        self.rows: list[tuple[Any, ...]] = []
+        self.size = 0
+        self._recorded_at = recorded_at
+        self._fence = fence
+        self._ends_lease = ends_lease
+        self._events: list[Prepared] = []
+
+    def extend(self, batch: list[Prepared]) -> None:
+        """Link more events."""
+        session, sid = self.row.id, self.row.sid
+        fence, recorded_at = self._fence, self._recorded_at
+        seq, digest = self.head, self.digest
+        for event in batch:
+            seq += 1
+            digest = link(
+                digest,
+                header(
+                    session,
+                    seq,
+                    event.id,
+                    event.type,
+                    event.version,
+                    event.flags,
+                    event.step,
+                    event.source,
+                    event.occurred_at,
+                    recorded_at,
+                    fence,
+                ),
+                commit(event.salt, event.payload),
+            )
+            codec, payload = blobs.pack(event.payload)
+            self.size += len(payload) + 256
+            self.rows.append(
+                (
+                    sid,
+                    seq,
+                    event.id,
+                    event.type,
+                    event.version,
+                    event.flags,
+                    event.step,
+                    event.source,
+                    event.occurred_at,
+                    recorded_at,
+                    fence,
+                    event.salt,
+                    digest,
+                    b"".join(event.cites) or None,
+                    codec,
+                    payload,
+                )
+            )
+        self.head, self.digest = seq, digest
+        self._events += batch
+
+    def move(self, tx: Transaction) -> bool:
+        """Move the session's head to the end of the chain; False when it is not where it was."""
+        row = self.row
+        values = (self.head, self.digest, self._recorded_at, row.sid, row.head, row.fence)
+        return tx.run(_MOVE_AND_END if self._ends_lease else _MOVE, values) == 1
+
+    def after(self) -> SessionRow:
+        """The session's row as the move left it."""
+        moved = msgspec.structs.replace(
+            self.row, head=self.head, digest=self.digest, touched_at=self._recorded_at
+        )
+        if not self._ends_lease:
+            return moved
+        return msgspec.structs.replace(moved, fence=moved.fence + 1, owner=None, expires_at=None)
+
+    def pending(self) -> tuple[StoredEvent, ...]:
+        """The linked events as they will be read."""
+        return tuple(
+            StoredEvent(
+                seq=row[1],
+                id=event.id,
+                type=event.type,
+                version=event.version,
+                flags=event.flags,
+                step=event.step,
+                source=event.source,
+                occurred_at=event.occurred_at,
+                recorded_at=self._recorded_at,
+                fence=self._fence,
+                salt=event.salt,
+                commitment=commit(event.salt, event.payload),
+                digest=row[12],
+                payload=event.payload,
+            )
+            for event, row in zip(self._events, self.rows, strict=True)
+        )
+
+
+# --- repeated ids
+
+
+def _any_known(tx: Transaction, row: SessionRow, batch: list[Prepared]) -> bool:
+    ids = [event.id for event in batch]
+    return any(tx.among(_KNOWN, (sid,), ids) for sid in (row.sid, *(a for a, _ in row.ancestors)))
+
+
+def _repeated(tx: Transaction, row: SessionRow, batch: list[Prepared]) -> tuple[int, ...]:
+    """The first seqs of a batch that is known; () for one that is new. Raises Conflict."""
+    ids = [event.id for event in batch]
+    if not ids:
+        return ()
+    found: dict[bytes, Row] = {}
+    for sid, last in (*row.ancestors, (row.sid, row.head)):
+        for stored in tx.among(rows.BY_ID, (sid,), ids):
+            if stored[0] <= last:
+                found[stored[1]] = stored
+    if not found:
+        return ()
+    if len(found) < len(ids):
+        known = next(at for at, id in enumerate(ids) if id in found)
+        raise Conflict(
+            f"event {ids[known].hex()} of this batch is already in the log and others are not: "
+            "a batch is all new or all known"
+        )
+    seqs: list[int] = []
+    for event in batch:
+        first = rows.event_of(found[event.id], row.id)
+        if not _same(event, first):
+            raise Conflict(
+                f"event {event.id.hex()} is already in the log at {first.seq}, with another "
+                "content: an id names one event"
+            )
+        seqs.append(first.seq)
+    if seqs != sorted(seqs):
+        raise Conflict(f"these events are already in the log in another order, at {seqs}")
+    return tuple(seqs)
+
+
+class _Redacted(msgspec.Struct):
+    number: int
+
+
+class _Any(msgspec.Struct):
+    redacted: _Redacted | None = None
+
+
+_redacted_of = msgspec.json.Decoder(_Any).decode
+
+
+def _same(event: Prepared, stored: StoredEvent) -> bool:
+    if event.type != stored.type or event.source != stored.source:
+        return False
+    if stored.payload is None:
+        return True  # erased: id, type and source are all that can be compared
+    if event.payload != stored.payload:
+        # Redacted under another rule set, the same content reads differently; the first is kept.
+        first = _redacted_of(stored.payload).redacted
+        if (first.number if first else None) != event.redacted:
+            return True
+        return False
+    return (
+        event.version == stored.version
+        and event.flags == stored.flags
+        and (not event.step_given or event.step == stored.step)
+        and (not event.occurred_given or event.occurred_at == stored.occurred_at)
+    )

@@ -1,0 +1,143 @@
+"""Large contents: packed, written once in their session, checked against their digest when read.
+
+A row says by a codec number how its bytes are packed, so that new ways can come without a change of
+what is stored: 0 as they are, 1 zstd. The numbers are the same for payloads and snapshots.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+
+from sawlog.store.database import Transaction
+from sawlog.store.errors import Damaged
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    import zstandard
+
+PLAIN, ZSTD = 0, 1
+LEVEL = 3
+
+SMALL = 1024
+"""Bytes below which packing costs more time than it saves room."""
+
+_INSERT = (
+    "INSERT INTO sawlog.blobs (sid, digest, size, codec, data) VALUES (?, ?, ?, ?, ?) "
+    "ON CONFLICT DO NOTHING"
+)
+_PRESENT = "SELECT digest FROM sawlog.blobs WHERE sid = ? AND digest IN (*)"
+_READ = "SELECT digest, size, codec, data FROM sawlog.blobs WHERE sid = ? AND digest IN (*)"
+
+Packed = tuple[int, bytes]
+"""A codec number, and bytes packed by it."""
+
+if sys.version_info >= (3, 14):
+
+    def _compress(data: bytes) -> bytes:
+        return zstd.compress(data, LEVEL)
+
+    def _decompress(data: bytes, limit: int) -> bytes:
+        decompressor = zstd.ZstdDecompressor()
+        out = decompressor.decompress(data, limit + 1)
+        if len(out) > limit or not decompressor.eof or decompressor.unused_data:
+            raise ValueError("the packed bytes are not one whole frame of their size")
+        return out
+
+    _FAULTS: tuple[type[Exception], ...] = (zstd.ZstdError, ValueError, EOFError)
+else:
+    _local = threading.local()  # a packer of zstandard serves one thread at a time
+
+    def _compress(data: bytes) -> bytes:
+        try:
+            packer = _local.packer
+        except AttributeError:
+            packer = _local.packer = zstandard.ZstdCompressor(level=LEVEL)
+        packed: bytes = packer.compress(data)
+        return packed
+
+    def _decompress(data: bytes, limit: int) -> bytes:
+        try:
+            unpacker = _local.unpacker
+        except AttributeError:
+            unpacker = _local.unpacker = zstandard.ZstdDecompressor()
+        if zstandard.frame_content_size(data) > limit:
+            raise ValueError("the packed bytes are larger than their size")
+        out: bytes = unpacker.decompress(data, max_output_size=limit, allow_extra_data=False)
+        return out
+
+    _FAULTS = (zstandard.ZstdError, ValueError)
+
+HUGE = 1 << 40
+
+
+def pack(data: bytes) -> Packed:
+    """The bytes as a row holds them: packed where that saves a tenth or more."""
+    if len(data) >= SMALL:
+        packed = _compress(data)
+        if len(packed) * 10 <= len(data) * 9:
+            return ZSTD, packed
+    return PLAIN, data
+
+
+def unpack(codec: int, data: bytes, limit: int = HUGE) -> bytes:
+    """The bytes that a row holds. Raises Damaged for what no codec of that number made."""
+    if codec == PLAIN:
+        return data
+    if codec != ZSTD:
+        raise Damaged(f"a row is packed by codec {codec}, which this sawlog does not know")
+    try:
+        return _decompress(data, limit)
+    except _FAULTS as error:
+        raise Damaged(f"a row does not unpack ({error})") from error
+
+
+def absent(tx: Transaction, sids: Iterable[int], digests: Iterable[bytes]) -> set[bytes]:
+    """Those of the digests that none of the sessions holds."""
+    missing = dict.fromkeys(digests)
+    for sid in sids:
+        if not missing:
+            break
+        for (digest,) in tx.among(_PRESENT, (sid,), list(missing)):
+            del missing[digest]
+    return set(missing)
+
+
+def write(tx: Transaction, sid: int, contents: Mapping[bytes, tuple[int, Packed]]) -> None:
+    """Store contents in a session: digest to raw size and packed bytes."""
+    rows = [(sid, digest, size, *packed) for digest, (size, packed) in contents.items()]
+    if rows:
+        tx.run_many(_INSERT, rows)
+        tx.written += sum(len(row[4]) + 128 for row in rows)
+
+
+def read(
+    tx: Transaction, sids: Iterable[int], digests: Sequence[bytes], session: bytes
+) -> dict[bytes, bytes]:
+    """Raw bytes by digest, of those that the sessions hold; each is checked.
+
+    Raises Damaged, naming the session, when bytes do not fit their digest.
+    """
+    found: dict[bytes, bytes] = {}
+    for sid in sids:
+        wanted = [digest for digest in digests if digest not in found]
+        if not wanted:
+            break
+        for digest, size, codec, data in tx.among(_READ, (sid,), wanted):
+            try:
+                raw = unpack(codec, data, size)
+            except Damaged as error:
+                raise _damaged(session, digest, str(error)) from error
+            if hashlib.sha256(raw).digest() != digest:
+                raise _damaged(session, digest, "its bytes give another digest")
+            found[digest] = raw
+    return found
+
+
+def _damaged(session: bytes, digest: bytes, why: str) -> Damaged:
+    return Damaged(
+        f"blob {digest.hex()} of session {session.hex()} is damaged: {why}", session=session.hex()
+    )

@@ -1,0 +1,185 @@
+"""The directory: one row a session, with its name, its head, its lease, and where it forked.
+
+A session is found by tenant and id (or name) and by nothing else; one that belongs to another
+tenant and one that does not exist give the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from sawlog.store.codec import genesis
+from sawlog.store.database import Row, Transaction
+from sawlog.store.errors import Damaged, InvalidEvent, NoSession
+
+COLUMNS = (
+    "s.sid, s.id, s.name, s.source_id, s.head, s.digest, s.fence, s.owner, s.expires_at, "
+    "s.created_at, s.touched_at, s.parent, s.ancestors"
+)
+_FROM = f"SELECT {COLUMNS} FROM sawlog.sessions s WHERE s.tenant = ?"
+BY_ID = f"{_FROM} AND s.id = ?"
+_BY_NAME = f"{_FROM} AND s.name = ?"
+_BY_PREFIX = f"{_FROM} AND s.id >= ? AND s.id <= ? ORDER BY s.sid"
+_BY_SOURCE = f"{_FROM} AND s.source_id = ? ORDER BY s.sid"
+_ALL = f"{_FROM} ORDER BY s.sid"
+_IDS = "SELECT sid, id FROM sawlog.sessions WHERE sid IN (*)"
+_INSERT = (
+    "INSERT INTO sawlog.sessions (tenant, id, name, source_id, head, digest, fence, created_at, "
+    "touched_at, parent, ancestors) VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?) "
+    "ON CONFLICT DO NOTHING"
+)
+
+LONGEST_NAME = 1000
+"""Characters that a name, a source id, a tenant or an owner may have."""
+
+
+class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A session as the directory showed it when it was read.
+
+    `head` is the seq of its last event, `digest` the chain's digest there. `owner` and
+    `expires_at` (microseconds UTC) are of the lease that stands in the row, live or not. `parent`
+    and `ancestors` are local numbers: seq up to each pair's second is in the rows of its first.
+    """
+
+    sid: int
+    id: bytes
+    name: str | None
+    source_id: str | None
+    head: int
+    digest: bytes
+    fence: int
+    owner: str | None
+    expires_at: int | None
+    created_at: int
+    touched_at: int
+    parent: int | None
+    ancestors: tuple[tuple[int, int], ...]
+
+    @property
+    def base(self) -> int:
+        """The seq that this session forked at; 0 for one that is no fork."""
+        return self.ancestors[-1][1] if self.ancestors else 0
+
+    def segments(self, after: int, upto: int) -> list[tuple[int, int, int]]:
+        """Where the events after `after`, up to `upto`, stand: sid, first seq, last seq."""
+        out: list[tuple[int, int, int]] = []
+        start = 1
+        for sid, end in (*self.ancestors, (self.sid, self.head)):
+            first, last = max(start, after + 1), min(end, upto)
+            if first <= last:
+                out.append((sid, first, last))
+            start = end + 1
+        return out
+
+
+_decode_ancestors = msgspec.json.Decoder(tuple[tuple[int, int], ...]).decode
+
+
+def row_of(row: Row) -> SessionRow:
+    """The session that a row of the directory holds. Raises Damaged for one that reads wrong."""
+    try:
+        ancestors = _decode_ancestors(row[12]) if row[12] else ()
+    except msgspec.DecodeError as error:
+        raise Damaged(
+            f"the directory's row of session {row[1].hex()} is damaged: {error}",
+            session=row[1].hex(),
+        ) from error
+    return SessionRow(
+        sid=row[0],
+        id=row[1],
+        name=row[2],
+        source_id=row[3],
+        head=row[4],
+        digest=row[5],
+        fence=row[6],
+        owner=row[7],
+        expires_at=row[8],
+        created_at=row[9],
+        touched_at=row[10],
+        parent=row[11],
+        ancestors=ancestors,
+    )
+
+
+def get(tx: Transaction, tenant: str, session: bytes) -> SessionRow:
+    """The session of that id. Raises NoSession."""
+    row = tx.one(BY_ID, (tenant, session))
+    if row is None:
+        raise NoSession(f"there is no session {session.hex()}")
+    return row_of(row)
+
+
+def hold(tx: Transaction, tenant: str, session: bytes) -> SessionRow:
+    """The session of that id, kept from all other writers until the transaction ends."""
+    row = tx.hold(BY_ID, tenant, session)
+    if row is None:
+        raise NoSession(f"there is no session {session.hex()}")
+    return row_of(row)
+
+
+def by_name(tx: Transaction, tenant: str, name: str) -> SessionRow | None:
+    """The session of that name, if any."""
+    row = tx.one(_BY_NAME, (tenant, name))
+    return None if row is None else row_of(row)
+
+
+def matching(tx: Transaction, tenant: str, text: str) -> list[SessionRow]:
+    """The session of that name; else those whose id begins with the text, in hex."""
+    named = by_name(tx, tenant, text)
+    if named is not None:
+        return [named]
+    prefix = text.replace("-", "").lower()
+    if not prefix or len(prefix) > 32 or prefix.strip("0123456789abcdef"):
+        return []
+    low, high = (bytes.fromhex(prefix.ljust(32, fill)) for fill in "0f")
+    return [row_of(row) for row in tx.all(_BY_PREFIX, (tenant, low, high))]
+
+
+def by_source(tx: Transaction, tenant: str, source_id: str) -> list[SessionRow]:
+    """The sessions of that source id, oldest first."""
+    return [row_of(row) for row in tx.all(_BY_SOURCE, (tenant, source_id))]
+
+
+def everyone(tx: Transaction, tenant: str) -> list[SessionRow]:
+    """All sessions of a tenant, oldest first."""
+    return [row_of(row) for row in tx.all(_ALL, (tenant,))]
+
+
+def ids(tx: Transaction, sids: Sequence[int]) -> dict[int, bytes]:
+    """The ids of sessions by their local numbers."""
+    return {sid: id for sid, id in tx.among(_IDS, (), sids)}
+
+
+def insert(
+    tx: Transaction,
+    tenant: str,
+    session: bytes,
+    *,
+    name: str | None,
+    source_id: str | None,
+    now: int,
+    fork: tuple[SessionRow, int, bytes] | None = None,
+) -> bool:
+    """Make a session's row; False when that id or name was there before.
+
+    A fork starts at a seq of its parent, with the parent's digest there.
+    """
+    head, digest, parent, ancestors = 0, genesis(session), None, None
+    if fork is not None:
+        row, head, digest = fork
+        parent = row.sid
+        line = [(sid, last) for sid, _, last in row.segments(0, head)]
+        ancestors = msgspec.json.encode(line).decode() if line else None
+    values = (tenant, session, name, source_id, head, digest, now, now, parent, ancestors)
+    return tx.run(_INSERT, values) == 1
+
+
+def checked_name(text: str, path: str) -> str:
+    """The text, if both databases can hold it as a name. Raises InvalidEvent."""
+    if not text or len(text) > LONGEST_NAME:
+        raise InvalidEvent(f"a name has 1 to {LONGEST_NAME} characters", path=path)
+    if "\0" in text or any("\ud800" <= c <= "\udfff" for c in text):
+        raise InvalidEvent(f"{text!r} holds a character that no name may hold", path=path)
+    return text

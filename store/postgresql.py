@@ -1,0 +1,329 @@
+"""PostgreSQL behind the face: a pool of connections, the session's row as the lock.
+
+All tables stand in the schema `sawlog`. An append takes the session's advisory lock, then its row
+FOR UPDATE, before it writes anything. The advisory lock comes first because it costs no transaction
+id: whoever waits is given its id only when its turn has come, so ids rise with seq in each session,
+and a follower may go by them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import errors as pg
+from sqlalchemy import create_engine, event
+from sqlalchemy.exc import ArgumentError, DBAPIError
+
+from sawlog.store.database import (
+    SCHEMA,
+    Database,
+    Place,
+    Row,
+    Transaction,
+    Values,
+    check_schema,
+)
+from sawlog.store.errors import (
+    Busy,
+    Damaged,
+    NoStore,
+    OldSchema,
+    OutcomeUnknown,
+    ReadOnly,
+    StoreError,
+    StoreFull,
+)
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+
+_SPACE = 0x5341574C
+"""The first key of our advisory locks, so that they meet nobody else's."""
+
+_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
+@cache
+def _text(sql: str) -> str:
+    return sql.replace("?", "%s")
+
+
+class PostgresTransaction(Transaction):
+    """A transaction on a psycopg connection."""
+
+    def __init__(self, raw: psycopg.Connection[Any]) -> None:
+        self._raw = raw
+        self._cursor = raw.cursor(binary=True)
+
+    def all(self, sql: str, values: Values = ()) -> list[Row]:
+        """Run a query and give its rows."""
+        return self._cursor.execute(_text(sql), values).fetchall()
+
+    def run(self, sql: str, values: Values = ()) -> int:
+        """Run a statement and give the number of rows that it touched."""
+        return self._cursor.execute(_text(sql), values).rowcount
+
+    def run_many(self, sql: str, rows: Sequence[Values]) -> None:
+        """Run a statement once for each row of values."""
+        if len(rows) == 1:
+            self._cursor.execute(_text(sql), rows[0])
+        else:
+            self._cursor.executemany(_text(sql), rows)
+
+    def hold(self, sql: str, tenant: str, session: bytes) -> Row | None:
+        """Run the query under the session's advisory lock, and lock the row that it finds."""
+        text = _hold(sql)
+        turn = int.from_bytes(session[-4:], "big", signed=True)
+        row: Row | None = self._cursor.execute(text, (turn, tenant, session)).fetchone()
+        return row
+
+    def now(self, clock: Callable[[], int]) -> int:
+        """The server's time, for the writers may be on many machines."""
+        row = self.one("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")
+        assert row is not None
+        return int(row[0])
+
+    def changes(
+        self, columns: str, after: Place, tenant: str | None, limit: int
+    ) -> list[tuple[Place, Row]]:
+        """Events by (xid, sid, seq), below every transaction that still runs."""
+        rows = self.all(
+            f"SELECT e.xid::text::bigint, e.sid, e.seq, {columns} FROM sawlog.events e "
+            "JOIN sawlog.sessions s ON s.sid = e.sid "
+            "WHERE (e.xid, e.sid, e.seq) > (?::text::xid8, ?, ?) "
+            "AND e.xid < pg_snapshot_xmin(pg_current_snapshot()) "
+            f"{'' if tenant is None else 'AND s.tenant = ?'} "
+            "ORDER BY e.xid, e.sid, e.seq LIMIT ?",
+            (
+                *((str(after[0]), after[1], after[2]) if after else ("0", 0, 0)),
+                *(() if tenant is None else (tenant,)),
+                limit,
+            ),
+        )
+        return [(row[:3], row[3:]) for row in rows]
+
+    def horizon(self) -> Place:
+        """Just below the oldest transaction that still runs."""
+        row = self.one("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
+        assert row is not None
+        return (int(row[0]), 0, 0)
+
+
+@cache
+def _hold(sql: str) -> str:
+    # The rows are locked above the join, so the advisory lock is held before the row is asked for.
+    return _text(
+        "WITH turn AS MATERIALIZED (SELECT pg_advisory_xact_lock("
+        f"{_SPACE}, ?)) {sql.replace(' WHERE ', ' CROSS JOIN turn WHERE ')} FOR UPDATE OF s"
+    )
+
+
+class PostgresDatabase(Database):
+    """A store in a PostgreSQL database."""
+
+    dialect = "postgresql"
+
+    def __init__(self, engine: Engine, url: str, *, read_only: bool, wait: float) -> None:
+        super().__init__(url, read_only=read_only, wait=wait)
+        self._engine = engine
+        self._readers = engine.execution_options(sawlog_begin=_READ)
+        self._writers = engine.execution_options(
+            sawlog_begin="BEGIN; SET LOCAL synchronous_commit = on; "
+            f"SET LOCAL lock_timeout = {max(1, int(wait * 1000))}"
+        )
+        event.listen(engine, "begin", _begin)
+
+    @contextmanager
+    def read(self) -> Iterator[Transaction]:
+        """A transaction that sees one state of the store, on a connection of the pool."""
+        self._usable(writing=False)
+        yield from self._transaction(self._readers)
+
+    @contextmanager
+    def write(self) -> Iterator[Transaction]:
+        """A transaction on a connection of the pool."""
+        self._usable(writing=True)
+        yield from self._transaction(self._writers)
+
+    def _transaction(self, engine: Engine) -> Iterator[Transaction]:
+        committing = False
+        try:
+            with self._connected(engine) as connection:
+                raw = _raw(connection)
+                transaction = connection.get_transaction()
+                assert transaction is not None
+                try:
+                    yield PostgresTransaction(raw)
+                    committing = True
+                    transaction.commit()
+                except BaseException:
+                    if raw.closed:
+                        connection.invalidate()
+                    else:
+                        transaction.rollback()
+                    raise
+        except Exception as error:
+            driver = getattr(error, "orig", error)
+            if isinstance(driver, psycopg.Error):
+                raise named(driver, self.url, committing) from error
+            raise
+
+    def renew_epoch(self) -> bytes:
+        """Begin a new life of the store, as after a restore; followers must start anew.
+
+        A restored database gives transaction ids from another series, so the rows that it brought
+        are put before all of those.
+        """
+        epoch = os.urandom(16)
+        with self.write() as tx:
+            tx.run("UPDATE sawlog.events SET xid = '0' WHERE xid <> '0'")
+            tx.run("UPDATE sawlog.store SET epoch = ?", (epoch,))
+        return epoch
+
+    @contextmanager
+    def _connected(self, engine: Engine) -> Iterator[Connection]:
+        # A pooled connection may have died in its sleep: BEGIN finds out, while nothing is lost.
+        connection = engine.connect()
+        try:
+            try:
+                connection.begin()
+            except (psycopg.OperationalError, DBAPIError):
+                if not _raw(connection).closed:
+                    raise
+                connection.invalidate()
+                connection.close()
+                self._engine.dispose()
+                connection = engine.connect()
+                connection.begin()
+            yield connection
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        """Close the pool."""
+        self.closed = True
+        self._engine.dispose(close=True)
+
+
+def _raw(connection: Connection) -> psycopg.Connection[Any]:
+    raw = connection.connection.driver_connection
+    assert isinstance(raw, psycopg.Connection)
+    return raw
+
+
+def _begin(connection: Connection) -> None:
+    statement = connection.get_execution_options().get("sawlog_begin")
+    if statement:
+        _raw(connection).execute(statement)
+
+
+def _engine(url: str) -> Engine:
+    try:
+        # The driver opens no transactions: ours begin with one message that also sets them up.
+        return create_engine(url, isolation_level="AUTOCOMMIT", pool_size=5, max_overflow=95)
+    except (ArgumentError, ValueError) as error:
+        raise NoStore(f"{url} is no URL of a PostgreSQL database ({error})") from error
+
+
+def open_postgresql(url: str, *, read_only: bool, wait: float) -> PostgresDatabase:
+    """The store in a database; see `database.open_database`."""
+    engine = _engine(url)
+    shown = engine.url.render_as_string(hide_password=True)
+    database = PostgresDatabase(engine, shown, read_only=read_only, wait=wait)
+    try:
+        with database.read() as tx:
+            found = _found(tx)
+        check_schema(shown, found)
+        if not found:
+            raise NoStore(
+                f"{shown} holds no sawlog store yet: run `sawlog --store {shown} migrate`"
+            )
+        if found < SCHEMA:
+            raise OldSchema(
+                f"{shown} has schema {found} and this sawlog needs {SCHEMA}: "
+                f"run `sawlog --store {shown} migrate`"
+            )
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _found(tx: Transaction) -> int:
+    there = tx.one("SELECT to_regclass('sawlog.store') IS NOT NULL")
+    if there is None or not there[0]:
+        return 0
+    row = tx.one("SELECT schema FROM sawlog.store")
+    return int(row[0]) if row else 0
+
+
+class _PostgresChange:
+    """A database held for its migrations."""
+
+    def __init__(self, connection: Connection, found: int) -> None:
+        self.connection = connection
+        self.found = found
+
+    def mark(self, number: int) -> None:
+        """Write the schema's number."""
+        self.connection.exec_driver_sql("UPDATE sawlog.store SET schema = %s", (number,))
+
+
+@contextmanager
+def change_postgresql(url: str, wait: float) -> Iterator[_PostgresChange]:
+    """Hold a database, in one transaction, for its migrations; see `database.change_schema`."""
+    engine = _engine(url)
+    event.listen(engine, "begin", _begin)
+    shown = engine.url.render_as_string(hide_password=True)
+    begin = (
+        f"BEGIN; SET LOCAL lock_timeout = {max(1, int(wait * 1000))}; "
+        f"SELECT pg_advisory_xact_lock({_SPACE}, 0); CREATE SCHEMA IF NOT EXISTS sawlog"
+    )
+    try:
+        with engine.execution_options(sawlog_begin=begin).begin() as connection:
+            found = _found(PostgresTransaction(_raw(connection)))
+            check_schema(shown, found)
+            yield _PostgresChange(connection, found)
+    except (psycopg.Error, DBAPIError) as error:
+        driver = getattr(error, "orig", error)
+        assert isinstance(driver, psycopg.Error)
+        raise named(driver, shown, False) from error
+    finally:
+        engine.dispose()
+
+
+def named(error: psycopg.Error, url: str, committing: bool) -> StoreError:
+    """The error of the tree that says what PostgreSQL's error means for the caller."""
+    if error.sqlstate is None or isinstance(error, pg.AdminShutdown | pg.CrashShutdown):
+        if committing:
+            return OutcomeUnknown(
+                f"the connection to {url} broke while committing ({_first(error)}); "
+                "the same call with the same ids settles whether it was written"
+            )
+        return NoStore(f"{url} cannot be reached ({_first(error)}); nothing was written")
+    match error:
+        case pg.LockNotAvailable() | pg.DeadlockDetected() | pg.QueryCanceled():
+            return Busy(f"{url} stayed locked by others ({_first(error)}); try again")
+        case pg.TooManyConnections() | pg.SerializationFailure():
+            return Busy(f"{url} is too busy ({_first(error)}); try again")
+        case pg.DiskFull():
+            return StoreFull(
+                f"no room left for {url}: nothing of this was written; make room and try again"
+            )
+        case pg.ReadOnlySqlTransaction() | pg.InsufficientPrivilege():
+            return ReadOnly(f"{url} cannot be written by this user or here ({_first(error)})")
+        case pg.DataCorrupted() | pg.IndexCorrupted() | pg.UniqueViolation():
+            return Damaged(f"{url} is damaged ({_first(error)}): run `sawlog verify --all`")
+        case pg.UndefinedTable() | pg.InvalidCatalogName() | pg.InvalidSchemaName():
+            return NoStore(f"{url} holds no sawlog store ({_first(error)})")
+        case _:
+            return StoreError(f"{url}: {_first(error)}")
+
+
+def _first(error: psycopg.Error) -> str:
+    return str(error).strip().partition("\n")[0]

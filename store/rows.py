@@ -1,0 +1,102 @@
+"""Rows of events: between what a table holds and what readers get."""
+
+from __future__ import annotations
+
+import msgspec
+
+from sawlog.store import blobs
+from sawlog.store.codec import commit
+from sawlog.store.database import Row, Transaction
+from sawlog.store.envelope import StoredEvent
+from sawlog.store.errors import Damaged
+
+# `e` is the events table.
+COLUMNS = (
+    "e.seq, e.id, e.type, e.version, e.flags, e.step, e.source, e.occurred_at, e.recorded_at, "
+    "e.fence, e.salt, e.commitment, e.digest, e.cites, e.codec, e.payload"
+)
+RANGE = (
+    f"SELECT {COLUMNS} FROM sawlog.events e WHERE e.sid = ? AND e.seq BETWEEN ? AND ? "
+    "ORDER BY e.seq"
+)
+AMONG = f"SELECT {COLUMNS} FROM sawlog.events e WHERE e.sid = ? AND e.seq IN (*)"
+BY_ID = f"SELECT {COLUMNS} FROM sawlog.events e WHERE e.sid = ? AND e.id IN (*)"
+INSERT = (
+    "INSERT INTO sawlog.events (sid, seq, id, type, version, flags, step, source, occurred_at, "
+    "recorded_at, fence, salt, digest, cites, codec, payload) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+_NONE = type(None)
+_HEAD = (int, bytes, str, int, int, int, str, int, int, int)
+# Columns may hold anything in SQLite, and a flipped bit makes a text of a number. The commitment
+# stands in the row only where it can no longer be made from salt and payload.
+_SHAPES = frozenset(
+    (*_HEAD, *contents[:2], bytes, cites, int, contents[2])
+    for cites in (bytes, _NONE)
+    for contents in ((bytes, _NONE, bytes), (_NONE, bytes, _NONE))
+)
+
+
+class StoredRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A place in a session as it was found: its event and the blobs cited, or its damage."""
+
+    seq: int
+    event: StoredEvent | None
+    cites: tuple[bytes, ...] = ()
+    damage: Damaged | None = None
+
+
+def event_of(row: Row, session: bytes) -> StoredEvent:
+    """The event that a row holds. Raises Damaged, naming session and seq, for a broken row."""
+    if tuple(map(type, row)) not in _SHAPES:
+        raise damaged(session, row[0], "its row does not hold what belongs there")
+    salt, commitment, codec, payload = row[10], row[11], row[14], row[15]
+    if payload is not None:
+        if codec:
+            try:
+                payload = blobs.unpack(codec, payload)
+            except Damaged as error:
+                raise damaged(session, row[0], str(error)) from error
+        commitment = commit(salt, payload)
+    return StoredEvent(
+        seq=row[0],
+        id=row[1],
+        type=row[2],
+        version=row[3],
+        flags=row[4],
+        step=row[5],
+        source=row[6],
+        occurred_at=row[7],
+        recorded_at=row[8],
+        fence=row[9],
+        salt=salt,
+        commitment=commitment,
+        digest=row[12],
+        payload=payload,
+    )
+
+
+def cites_of(row: Row) -> tuple[bytes, ...]:
+    """The digests of the blobs that the row's event cites."""
+    joined: bytes = row[13] or b""
+    return tuple(joined[at : at + 32] for at in range(0, len(joined), 32))
+
+
+def in_range(tx: Transaction, sid: int, first: int, last: int, session: bytes) -> list[Row]:
+    """The rows of a range of seqs, all of them. Raises Damaged at the first one missing."""
+    rows = tx.all(RANGE, (sid, first, last))
+    for seq, row in zip(range(first, last + 1), rows, strict=False):
+        if row[0] != seq:
+            raise damaged(session, seq, "its row is missing")
+    if len(rows) != last - first + 1:
+        raise damaged(session, first + len(rows), "its row is missing")
+    return rows
+
+
+def damaged(session: bytes, seq: object, why: str) -> Damaged:
+    """The error that names a damaged event."""
+    at = seq if isinstance(seq, int) else 0
+    return Damaged(
+        f"event {at} of session {session.hex()} is damaged: {why}", session=session.hex(), seq=at
+    )
