@@ -1,0 +1,67 @@
+"""From a whole reply's bytes to what the log keeps of it.
+
+`parse` chooses the API's reader. What a reader finds is the reply's content in order, each part and
+each call as the exact source that arrived (`source`), so that it can go back as it came. A body
+that is no reply gives a `RefusedReply` with its class (`refusals`); nothing here raises on what a
+provider sends. Pure: no clock, no I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from sawlog.builder.replies import anthropic, deepseek_chat, openai_chat, openai_responses
+from sawlog.builder.replies.answer import (
+    Answered,
+    Malformed,
+    Received,
+    RefusedReply,
+    Running,
+    body_text,
+    received,
+)
+from sawlog.builder.replies.refusals import error_in, malformed, refusal, refused
+from sawlog.builder.replies.source import is_object
+from sawlog.store.errors import ConfigError
+
+__all__ = ["Answered", "RefusedReply", "Running", "body_text", "parse"]
+
+_READERS: dict[str, Callable[[Received], Answered | RefusedReply | Running]] = {
+    "anthropic": anthropic.read,
+    "openai-chat": openai_chat.read,
+    "openai-responses": openai_responses.read,
+    "deepseek-chat": deepseek_chat.read,
+}
+
+
+def parse(
+    api: str, status: int, headers: Mapping[str, str], body: bytes
+) -> Answered | RefusedReply | Running:
+    """What an HTTP answer is: a reply, a refusal, or (Responses in the background) neither yet.
+
+    `body` is as received, its content encoding undone; header names count in any case. Raises
+    ConfigError for an API that is not known, and nothing else.
+    """
+    reader = _READERS.get(api)
+    if reader is None:
+        raise ConfigError(f"there is no API {api!r}; known are {', '.join(_READERS)}")
+    reply = received(api, status, headers, body)
+    if not 200 <= status < 300:
+        return refused(reply)
+    if not is_object(reply.body):
+        return malformed(reply, _why_no_object(reply.body))
+    fault = error_in(reply.body)
+    if fault is not None:
+        return refusal(reply, fault)
+    try:
+        return reader(reply)
+    except Malformed as error:
+        return malformed(reply, str(error))
+
+
+def _why_no_object(body: str) -> str:
+    if not body.strip(" \t\r\n"):
+        return "the body is empty"
+    if body.lstrip(" \t\r\n").startswith(("data:", "event:")):
+        return "the body is a stream of events, where a whole reply was expected"
+    return "the body is no JSON object"

@@ -1,0 +1,105 @@
+"""Replies of Anthropic's Messages API.
+
+    text                         text; with citations or another field set, a raw part: the block
+                                 must go back as it is
+    thinking, redacted_thinking  bound parts; without signature or data of the kind
+                                 `unsigned_thinking`, which never goes back
+    compaction                   a bound part
+    tool_use                     a call, `input` being the arguments; the last block of a reply that
+                                 was cut off is an incomplete part, for the API closes the JSON of
+                                 what the model did not finish
+    all others                   raw parts: what the provider runs itself, and what is not known
+
+`toolset_name` of a call is its namespace; another field that is set stands right behind the call as
+a bound part of the kind `call.FIELD`.
+"""
+
+from __future__ import annotations
+
+from sawlog.builder.replies.answer import Answered, Assembly, Malformed, Received
+from sawlog.builder.replies.extras import add_extras
+from sawlog.builder.replies.source import elements, fields, is_empty, string, text_of
+from sawlog.store.content import BoundPart, IncompletePart, RawPart, TextPart
+from sawlog.store.events.conversation import ToolRequested
+
+API = "anthropic"
+_CUT = ("max_tokens", "model_context_window_exceeded", "refusal")
+_PAUSED = ("pause_turn", "compaction")
+_CALL = frozenset({"type", "id", "name", "input", "toolset_name"})
+_TEXT = frozenset({"type", "text"})
+
+
+def read(reply: Received) -> Answered:
+    """The reply that a Messages body is. Raises Malformed when it is none."""
+    body = fields(reply.body)
+    blocks = elements(body.get("content"))
+    if blocks is None:
+        raise Malformed("this is no Messages reply: it has no list `content`")
+    stop = text_of(body.get("stop_reason"))
+    assembly = Assembly()
+    for at, source in enumerate(blocks):
+        block = fields(source)
+        if not block:
+            raise Malformed(f"content {at} of the reply is no block")
+        if text_of(block.get("type")) == "tool_use":
+            _call(assembly, at, block, cut=stop in _CUT and at == len(blocks) - 1)
+        else:
+            _part(assembly, block, source)
+    return Answered(
+        request_id=reply.request_id,
+        response_id=text_of(body.get("id")),
+        model=text_of(body.get("model")),
+        account=reply.account,
+        stop_reason=stop,
+        usage="" if is_empty(body.get("usage")) else body["usage"],
+        parts_and_calls=assembly.done(),
+        text=assembly.text(),
+        paused=stop in _PAUSED,
+        refusal=_refusal(stop, fields(body.get("stop_details"))),
+        body=reply.body,
+    )
+
+
+def _part(assembly: Assembly, block: dict[str, str], source: str) -> None:
+    kind = text_of(block.get("type"))
+    text = string(block.get("text"))
+    match kind:
+        case "text" if text is not None:
+            plain = all(name in _TEXT or is_empty(value) for name, value in block.items())
+            assembly.part(TextPart(text) if plain else RawPart(API, source), text)
+        case "thinking":
+            signed = not is_empty(block.get("signature"))
+            bound = kind if signed else "unsigned_thinking"
+            assembly.part(BoundPart(bound, API, source, text_of(block.get("thinking"))))
+        case "redacted_thinking":
+            signed = not is_empty(block.get("data"))
+            assembly.part(BoundPart(kind if signed else "unsigned_thinking", API, source))
+        case "compaction":
+            assembly.part(BoundPart(kind, API, source, text_of(block.get("content"))))
+        case _:
+            assembly.part(RawPart(API, source))
+
+
+def _call(assembly: Assembly, at: int, block: dict[str, str], *, cut: bool) -> None:
+    name = string(block.get("name"))
+    arguments = block.get("input")
+    if name is None or arguments is None:
+        raise Malformed(f"content {at} of the reply is a call without a name or an input")
+    if cut:
+        assembly.part(IncompletePart(name, arguments))
+        return
+    assembly.call(
+        ToolRequested(
+            call_id=text_of(block.get("id")),
+            name=name,
+            arguments=arguments,
+            namespace=text_of(block.get("toolset_name")),
+        )
+    )
+    add_extras(assembly, API, block, _CALL)
+
+
+def _refusal(stop: str, details: dict[str, str]) -> str:
+    if stop != "refusal":
+        return ""
+    return text_of(details.get("explanation")) or text_of(details.get("category")) or stop

@@ -1,0 +1,245 @@
+"""Replies of OpenAI's Responses API.
+
+    message             text, part by part; a refusal in it a bound part of the kind `refusal`; with
+                        content that is not known the whole item is a raw part
+    reasoning           a bound part; without encrypted content, or without the item that must
+                        follow it, of the kind `unsigned_reasoning`, which never goes back
+    function_call       a call with JSON, custom_tool_call one with free text, tool_search_call by
+                        the client a search
+    computer_call, local_shell_call, shell_call, apply_patch_call
+                        calls, too, named `computer`, …; what they ask for is the arguments
+    compaction          a bound part
+    all others          raw parts: what the provider runs itself, approvals it asks for, and what is
+                        not known
+
+A call that did not end (its status, or the last item of a reply that was cut off) is an incomplete
+part. What a message or a call says besides stands right behind it as bound parts: the id of a
+message that follows reasoning (`message.id`), its phase (`message.phase`), the annotations of a
+text (`text.annotations`), other fields of a call (`call.FIELD`). The stop reason is that of
+`incomplete_details`, else the status.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from sawlog.builder.replies.answer import (
+    Answered,
+    Assembly,
+    Malformed,
+    Received,
+    RefusedReply,
+    Running,
+)
+from sawlog.builder.replies.extras import add_extras
+from sawlog.builder.replies.refusals import Fault, refusal
+from sawlog.builder.replies.source import closes, elements, fields, is_empty, string, text_of
+from sawlog.store.content import BoundPart, IncompletePart, RawPart, TextPart
+from sawlog.store.events.conversation import ToolRequested
+
+API = "openai-responses"
+_RUNNING = ("queued", "in_progress")
+_UNENDED = ("incomplete", "in_progress")
+
+# Calls that the client runs: where their arguments stand, and what kind of call they are.
+_CALLS: dict[str, tuple[tuple[str, ...], str]] = {
+    "function_call": (("arguments",), "json"),
+    "custom_tool_call": (("input",), "text"),
+    "tool_search_call": (("arguments",), "search"),
+    "computer_call": (("action", "actions"), "json"),
+    "local_shell_call": (("action",), "json"),
+    "shell_call": (("action",), "json"),
+    "apply_patch_call": (("operation",), "json"),
+}
+_NAMED = ("function_call", "custom_tool_call")
+_CALL = frozenset({"id", "call_id", "name", "namespace", "status", "created_by"})
+
+
+class _Item(msgspec.Struct, frozen=True):
+    """An item of the output: its source, its fields, its type, and whether the client runs it."""
+
+    source: str
+    fields: dict[str, str]
+    type: str
+    ours: bool
+
+    def text(self, name: str) -> str:
+        return text_of(self.fields.get(name))
+
+
+def read(reply: Received) -> Answered | RefusedReply | Running:
+    """The reply that a Responses body is, or that it is none yet. Raises Malformed for another."""
+    body = fields(reply.body)
+    status = text_of(body.get("status"))
+    response = text_of(body.get("id"))
+    if status in _RUNNING:
+        return Running(
+            status=reply.status, request_id=reply.request_id, handle=response, body=reply.body
+        )
+    if status in ("failed", "cancelled"):
+        return refusal(reply, Fault((), f"the response {response} is {status}"))
+    sources = elements(body.get("output"))
+    if sources is None:
+        raise Malformed("this is no reply of Responses: it has no list `output`")
+    items = _items(sources)
+    why = text_of(fields(body.get("incomplete_details")).get("reason"))
+    assembly = Assembly()
+    goes_back = _followed(items, status)
+    for at, item in enumerate(items):
+        if item.ours:
+            _call(assembly, at, item, cut=_is_cut(items, at, status))
+        elif item.type == "reasoning":
+            kind = "reasoning" if goes_back[at] else "unsigned_reasoning"
+            assembly.part(BoundPart(kind, API, item.source, _reasoning(item)))
+        elif item.type == "message":
+            _message(assembly, item, follows=at > 0 and _is_sealed(items[at - 1]))
+        elif item.type == "compaction":
+            assembly.part(BoundPart("compaction", API, item.source))
+        else:
+            assembly.part(RawPart(API, item.source))
+    filtered = why if why == "content_filter" else ""
+    return Answered(
+        request_id=reply.request_id,
+        response_id=response,
+        model=text_of(body.get("model")),
+        account=reply.account,
+        stop_reason=why or status,
+        usage="" if is_empty(body.get("usage")) else body["usage"],
+        parts_and_calls=assembly.done(),
+        text=assembly.text(),
+        paused=status == "incomplete",
+        refusal="".join(assembly.refusals) or filtered,
+        body=reply.body,
+    )
+
+
+def _items(sources: list[str]) -> list[_Item]:
+    found: list[_Item] = []
+    # A call whose output stands in the same reply was the provider's to run.
+    outputs = {
+        (text_of(one.get("type")), text_of(one.get("call_id"))) for one in map(fields, sources)
+    }
+    for at, source in enumerate(sources):
+        item = fields(source)
+        kind = text_of(item.get("type"))
+        if not kind:
+            raise Malformed(f"output {at} of the reply is no item with a type")
+        ours = kind in _CALLS and (f"{kind}_output", text_of(item.get("call_id"))) not in outputs
+        if kind == "tool_search_call":
+            ours = text_of(item.get("execution")) == "client"
+        if text_of(fields(item.get("environment")).get("type")) == "container_reference":
+            ours = False
+        found.append(_Item(source, item, kind, ours))
+    return found
+
+
+def _is_sealed(item: _Item) -> bool:
+    return item.type == "reasoning" and not is_empty(item.fields.get("encrypted_content"))
+
+
+def _followed(items: list[_Item], status: str) -> list[bool]:
+    """For each item, whether it is sealed reasoning whose following item goes back, too."""
+    found = [False] * len(items)
+    for at in range(len(items) - 2, -1, -1):
+        behind = items[at + 1]
+        if behind.type == "reasoning":
+            goes = found[at + 1]
+        elif behind.ours:
+            goes = not _is_cut(items, at + 1, status)
+        elif behind.type == "message":
+            goes = any(text_of(part.get("text")) for part in _contents(behind))
+        else:
+            goes = behind.type != "compaction"
+        found[at] = goes and _is_sealed(items[at])
+    return found
+
+
+def _reasoning(item: _Item) -> str:
+    for name in ("summary", "content"):
+        texts = [
+            text_of(fields(part).get("text")) for part in elements(item.fields.get(name)) or []
+        ]
+        if any(texts):
+            return "\n\n".join(texts)
+    return ""
+
+
+# --- messages ------------------------------------------------------------------------------------
+
+
+def _contents(item: _Item) -> list[dict[str, str]]:
+    return [fields(part) for part in elements(item.fields.get("content")) or []]
+
+
+def _message(assembly: Assembly, item: _Item, *, follows: bool) -> None:
+    contents = _contents(item)
+    kinds = {text_of(part.get("type")) for part in contents}
+    if not kinds <= {"output_text", "refusal"} or item.text("role") != "assistant":
+        assembly.part(RawPart(API, item.source))
+        return
+    for part in contents:
+        text, words = part.get("text"), part.get("refusal")
+        if text_of(part.get("type")) == "refusal" and words is not None:
+            assembly.part(BoundPart("refusal", API, words, text_of(words)))
+            assembly.refusals.append(text_of(words))
+        else:
+            assembly.part(TextPart(text_of(text)), text_of(text))
+        annotations = part.get("annotations")
+        if annotations is not None and not is_empty(annotations):
+            assembly.part(BoundPart("text.annotations", API, annotations))
+    for name in ("id", "phase") if follows else ("phase",):
+        value = item.fields.get(name)
+        if value is not None and not is_empty(value):
+            assembly.part(BoundPart(f"message.{name}", API, value))
+
+
+# --- calls ---------------------------------------------------------------------------------------
+
+
+def _is_cut(items: list[_Item], at: int, status: str) -> bool:
+    """Whether a call did not end."""
+    item = items[at]
+    if item.text("status") in _UNENDED:
+        return True
+    if status != "incomplete" or at != len(items) - 1 or item.text("status") == "completed":
+        return False
+    _, written = _arguments(at, item)
+    # Free text shows no end, so what was cut off last is not taken for whole.
+    return item.type == "custom_tool_call" or not closes(written)
+
+
+def _arguments(at: int, item: _Item) -> tuple[str, str]:
+    """The field that holds a call's arguments, and the arguments: a string's text, else source."""
+    names, _ = _CALLS[item.type]
+    for name in names:
+        source = item.fields.get(name)
+        if source is not None and source != "null":
+            written = string(source)
+            return name, source if written is None else written
+    if item.type in _NAMED:
+        return names[0], ""
+    raise Malformed(f"output {at} of the reply, a {item.type}, has no {names[0]}")
+
+
+def _call(assembly: Assembly, at: int, item: _Item, *, cut: bool) -> None:
+    field, arguments = _arguments(at, item)
+    name = item.text("name") if item.type in _NAMED else item.type.removesuffix("_call")
+    if not name:
+        raise Malformed(f"output {at} of the reply, a {item.type}, has no name")
+    if cut:
+        assembly.part(IncompletePart(name, arguments))
+        return
+    assembly.call(
+        ToolRequested(
+            call_id=item.text("call_id") or item.text("id"),
+            name=name,
+            arguments=arguments,
+            kind=_CALLS[item.type][1],
+            namespace=item.text("namespace"),
+            item=item.text("id"),
+        )
+    )
+    known = _CALL | {field}
+    if item.type in (*_NAMED, "tool_search_call"):
+        known |= {"type", "execution"}  # which the kind of the call says
+    add_extras(assembly, API, item.fields, known)
