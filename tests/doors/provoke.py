@@ -27,6 +27,20 @@ PATHS = {
     "deepseek-chat": "/chat/completions",
 }
 
+Json = dict[str, Any]
+USER: Json = {"role": "user", "content": "Fix the test."}
+STARTS: dict[str, Json] = {
+    "anthropic": {"model": "claude-opus-5-5", "max_tokens": 100, "messages": [USER]},
+    "openai-chat": {"model": "gpt-6", "messages": [USER]},
+    "openai-responses": {
+        "model": "gpt-6",
+        "input": [USER],
+        "store": False,
+        "include": ["reasoning.encrypted_content"],
+    },
+    "deepseek-chat": {"model": "deepseek-v4-pro", "messages": [USER]},
+}
+
 
 @dataclass(frozen=True)
 class Case:
@@ -111,3 +125,29 @@ def provoke(clients: Clients, api: str, case: Case) -> None:
         raise AssertionError("refused over HTTP and not by check()")
     neighbour = clients.post(api, as_bytes(case.accepted))
     assert neighbour.status_code == 200, neighbour.text
+
+
+def answered(clients: Clients, api: str, body: object) -> Json:
+    response = clients.post(api, as_bytes(body))
+    assert response.status_code == 200, response.text
+    return cast(Json, response.json())
+
+
+def goes_on(api: str, body: Json, reply: Json) -> tuple[Json, list[str]]:
+    """The next request: history as before, the reply as received, a result for each call."""
+    if api == "anthropic":
+        ids = [block["id"] for block in reply["content"] if block["type"] == "tool_use"]
+        results = [{"type": "tool_result", "tool_use_id": id, "content": "ok"} for id in ids]
+        added = [
+            {"role": "assistant", "content": reply["content"]},
+            {"role": "user", "content": results or "Thanks."},
+        ]
+        return body | {"messages": body["messages"] + added}, ids
+    if api == "openai-responses":
+        ids = [item["call_id"] for item in reply["output"] if "call_id" in item]
+        results = [{"type": "function_call_output", "call_id": id, "output": "ok"} for id in ids]
+        return body | {"input": body["input"] + reply["output"] + (results or [USER])}, ids
+    message = reply["choices"][0]["message"]
+    ids = [call["id"] for call in message.get("tool_calls", [])]
+    results = [{"role": "tool", "tool_call_id": id, "content": "ok"} for id in ids]
+    return body | {"messages": [*body["messages"], message, *(results or [USER])]}, ids

@@ -16,6 +16,8 @@ PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII="
 )
 
+REPLIED: Json = {"refusal": None, "annotations": []}  # in every reply, so it comes back
+
 
 @pytest.fixture(scope="module")
 def clients() -> Iterator[Clients]:
@@ -180,7 +182,7 @@ OPENAI = [
         "thinking of another provider",
         chat(says("hm") | {"reasoning_content": "why"}),
         r"Unknown parameter: 'messages\[1\]\.reasoning_content'\.",
-        chat(says("hm") | {"refusal": None, "annotations": []}),
+        chat(says("hm") | REPLIED),
         "messages[1].reasoning_content",
         "unknown_parameter",
     ),

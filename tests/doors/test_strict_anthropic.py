@@ -29,7 +29,8 @@ def text(value: str = "ok", **more: object) -> Json:
 
 
 def use(id: str = "c1", name: str = "read", input: object = None, **more: object) -> Json:
-    return {"type": "tool_use", "id": id, "name": name, "input": input or {}} | more
+    block: Json = {"type": "tool_use", "id": id, "name": name, "input": input or {}}
+    return block | more
 
 
 def result(id: str = "c1", content: object = "ok", **more: object) -> Json:
@@ -301,7 +302,7 @@ CASES = [
     ),
     Case(
         "a field that messages do not have",
-        ask(USER | {"name": "ann"}),
+        ask(USER | {"name": "x"}),
         r"messages\.1\.name: Extra inputs are not permitted",
         ask(USER),
     ),

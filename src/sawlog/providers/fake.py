@@ -4,10 +4,11 @@
     with FakeProvider(script) as fake:
         client = anthropic.Anthropic(api_key="any", base_url=fake.url, max_retries=0)
 
-It speaks `/v1/messages` (Anthropic), `/v1/chat/completions` and `/v1/responses` (OpenAI; base URL
-`fake.url + "/v1"`) and `/chat/completions` (DeepSeek; base URL `fake.url`). Every request is kept
-as received, checked, and refused with the provider's error or answered with the next step of the
-script. From another process: `python -m sawlog.providers.fake --script replies.json`.
+It speaks `/v1/messages` (Anthropic), `/v1/chat/completions` and `/v1/responses` (OpenAI) and
+`/chat/completions` (DeepSeek); `base_url(api)` is what their official clients are given. Every
+request is kept as received, checked, and refused with the provider's error or answered with the
+next step of the script. From another process, which prints `fake.url`:
+`python -m sawlog.providers.fake --script replies.json`.
 """
 
 from __future__ import annotations
@@ -124,7 +125,9 @@ class FakeProvider:
         if self._log is not None:
             self._log.mkdir(parents=True, exist_ok=True)
         self._server = Server(self._port, self._answer)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.02,), daemon=True
+        )
         self._thread.start()
 
     def close(self) -> None:
@@ -140,6 +143,10 @@ class FakeProvider:
         if self._server is None:
             raise RuntimeError("the fake provider is not running; enter it with `with` first")
         return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def base_url(self, api: str) -> str:
+        """The base URL that the official client of an API is given."""
+        return f"{self.url}/v1" if api.startswith("openai-") else self.url
 
     def bodies(self, api: str | None = None) -> list[bytes]:
         """The bodies that were accepted, in order: of one API, or of all."""

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import cast
+from typing import Any, cast
 
 from sawlog.providers.strict import Refusal
 
@@ -18,8 +18,8 @@ _LARGEST = 256 * 1024 * 1024  # bytes that are read of a body, far above what an
 @dataclass
 class Received:
     """A request as it arrived: `path` with its query, header names in lower case, the body's very
-    bytes. `api` is None for a path that no API has; `status` is what was answered (0: nothing),
-    `answer` that body, `refusal` the reason if the checker refused the request."""
+    bytes. `api` is None for a path that no API has. `status` and `answer` are what was decided to
+    be sent back (0: nothing), `refusal` the reason if the checker refused the request."""
 
     method: str
     path: str
@@ -46,13 +46,13 @@ class Answer:
 class Server(ThreadingHTTPServer):
     """Listens on loopback and hands each request to `answer`, from one thread a connection."""
 
-    daemon_threads = False  # so that server_close waits for them
     request_queue_size = 128
 
     def __init__(self, port: int, answer: Callable[[Received], Answer]) -> None:
         self.answer = answer
         self.stopping = threading.Event()
         self._open: set[socket.socket] = set()
+        self._workers: list[threading.Thread] = []
         self._lock = threading.Lock()
         super().__init__(("127.0.0.1", port), _Handler)
 
@@ -63,7 +63,18 @@ class Server(ThreadingHTTPServer):
         with self._lock:
             for connection in self._open:
                 _drop(connection)
+        for worker in self._workers:
+            worker.join()
         self.server_close()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Gives a connection its thread: one that stop() waits for, and a daemon, since a fake that
+        nobody stops must not keep its process alive."""
+        worker = threading.Thread(
+            target=self.process_request_thread, args=(request, client_address), daemon=True
+        )
+        worker.start()
+        self._workers = [*(other for other in self._workers if other.is_alive()), worker]
 
     def opened(self, connection: socket.socket) -> None:
         """A connection's thread begins."""
