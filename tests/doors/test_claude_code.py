@@ -355,7 +355,7 @@ def test_a_file_that_names_no_session_is_named_by_its_first_record(tmp_path: Pat
 
 def test_inline_sub_agents_are_sessions_of_their_own() -> None:
     main, left, right, up = read(FOLDER / "inline-sidechains.jsonl")
-    assert texts(main) == ["Ask two helpers.", "A door on the left."]
+    assert texts(main) == ["Ask two agents.", "A door on the left."]
     assert [e.payload.kind for e in events(main) if isinstance(e.payload, ForeignRecord)] == [
         *["sidechain/user", "sidechain/assistant"] * 4
     ]
