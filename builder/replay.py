@@ -79,7 +79,9 @@ def replayed(
     """
     used = assembly or Assembly(measure_of(packet.measure))
     used.extend(refs[len(used.refs) :], contents)
-    request = used.request(sent_under(packet, contents), packet.headers, profile, bindings)
+    # The profile brings its own headers; what else was recorded the caller had set.
+    headers = tuple(header for header in packet.headers if header not in profile.headers)
+    request = used.request(sent_under(packet, contents), headers, profile, bindings)
     return Replayed(used.refs, used.entries, request, used.semantic(packet.missing))
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from sawlog.builder.policy import Rules
 from sawlog.builder.profiles import Profile
-from sawlog.session import Session, now_micros
 from sawlog.store.database import open_database
 from sawlog.store.directory import SessionRow
 from sawlog.store.envelope import NewEvent
@@ -19,11 +18,13 @@ from sawlog.store.events import CORE
 from sawlog.store.events.base import Payload
 from sawlog.store.events.conversation import ApprovalDecided
 from sawlog.store.ids import new_id, new_salt
-from sawlog.store.log import Log
+from sawlog.store.log import Log, now
 
 if TYPE_CHECKING:
+    # Reading a log does not load what writes one.
     from sawlog.aio import AsyncSession
     from sawlog.recorded import Recorded
+    from sawlog.session import Session
 
 
 def open(
@@ -32,7 +33,7 @@ def open(
     *,
     read_only: bool = False,
     types: Iterable[type[Payload]] = (),
-    clock: Callable[[], int] = now_micros,
+    clock: Callable[[], int] = now,
     make_id: Callable[[], bytes] = new_id,
     make_salt: Callable[[], bytes] = new_salt,
 ) -> AgentLog:
@@ -58,7 +59,7 @@ class AgentLog:
     """An open store, seen by one tenant. A context manager; `close` it when done."""
 
     def __init__(
-        self, log: Log, clock: Callable[[], int] = now_micros, make_id: Callable[[], bytes] = new_id
+        self, log: Log, clock: Callable[[], int] = now, make_id: Callable[[], bytes] = new_id
     ) -> None:
         self.store = log
         self._clock = clock
@@ -94,9 +95,12 @@ class AgentLog:
         """The session of that name, new or continued, to be written; enter it to take the lease.
 
         `window` and `reserve` bound its packets, in units of the measure (about tokens); 0 takes
-        the model's. `ttl` is the lease's life in seconds; it is renewed while the session is open. `wait` is how many
-        seconds to wait for another owner's lease to end, such as one that was killed.
+        the model's. `ttl` is the lease's life in seconds; it is renewed while the session is open.
+        `wait` is how many seconds to wait for another owner's lease to end, such as that of a
+        process that was killed.
         """
+        from sawlog.session import Session
+
         row = self.store.session(name, create=True)
         return Session(
             self.store,

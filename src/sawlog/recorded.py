@@ -14,6 +14,7 @@ from sawlog.builder.packet import Binding, Entry, Header, Request
 from sawlog.builder.policy import AS_RECORDED, Rules
 from sawlog.builder.profiles import Profile, profile_for, profile_named, profile_of
 from sawlog.builder.projector import entry_count, fold
+from sawlog.builder.render import renderer_for
 from sawlog.builder.replay import Replayed, replayed
 from sawlog.builder.state import Ref, State
 from sawlog.store.directory import SessionRow
@@ -357,7 +358,7 @@ def base_params(api: str) -> str:
 def sending_for(api: str, model: str) -> Sending:
     """What a packet goes out under for another provider than the recorded one."""
     profile, _ = profile_for(api, model)
-    return Sending(Header(api, model, base_params(api), profile.named, profile.renderer), profile)
+    return Sending(Header(api, model, base_params(api), profile.named, renderer_for(api)), profile)
 
 
 class Steps:

@@ -18,6 +18,7 @@ from sawlog.builder.pairing import find_waiting
 from sawlog.builder.policy import Rules
 from sawlog.builder.profiles import Profile, profile_for
 from sawlog.builder.projector import FOLD, fold
+from sawlog.builder.render import renderer_for
 from sawlog.builder.snapshot import CODEC, decode, encode
 from sawlog.builder.state import State, Waiting
 from sawlog.call import Call
@@ -253,7 +254,7 @@ class Session:
             raise ConfigError(f"no profile of its own for {model!r}: give one, or drop strict")
         body = source_of(parameters, "parameters") if params is None else params
         sending = Sending(
-            Header(chosen, model, body, used.named, used.renderer),
+            Header(chosen, model, body, used.named, renderer_for(chosen)),
             used,
             tuple(sorted((name.lower(), value) for name, value in (headers or {}).items())),
         )
@@ -546,11 +547,6 @@ class Session:
     def _later_system(self, state: State) -> list[str]:
         """System texts that stand in the news: said again at once, they are not said twice."""
         return [self._texts(one.seq) for one in state.news if one.kind == "message.system"]
-
-
-def now_micros() -> int:
-    """Microseconds since 1970 UTC."""
-    return time.time_ns() // 1000
 
 
 def _text(text: Any) -> str:

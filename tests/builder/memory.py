@@ -11,6 +11,7 @@ from sawlog.builder.packet import Entry, Header
 from sawlog.builder.policy import Rules
 from sawlog.builder.profiles import profile_for
 from sawlog.builder.projector import fold
+from sawlog.builder.render import renderer_for
 from sawlog.builder.state import State
 from sawlog.store import codec
 from sawlog.store.content import Part, TextPart
@@ -41,7 +42,7 @@ def text(value: str) -> tuple[Part, ...]:
 def sending(api: str = "openai-chat", params: str = "") -> Sending:
     profile, _ = profile_for(api, "test-model")
     body = params or ('{"max_tokens":1000}' if api == "anthropic" else "{}")
-    return Sending(Header(api, "test-model", body, profile.named, profile.renderer), profile)
+    return Sending(Header(api, "test-model", body, profile.named, renderer_for(api)), profile)
 
 
 class MemoryLog:
