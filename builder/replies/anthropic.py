@@ -1,7 +1,6 @@
 """Replies of Anthropic's Messages API.
 
-    text                         text; with citations or another field set, a raw part: the block
-                                 must go back as it is
+    text                         text; its citations stand behind it
     thinking, redacted_thinking  bound parts; without signature or data of the kind
                                  `unsigned_thinking`, which never goes back
     compaction                   a bound part
@@ -10,8 +9,7 @@
                                  what the model did not finish
     all others                   raw parts: what the provider runs itself, and what is not known
 
-`toolset_name` of a call is its namespace; another field that is set stands right behind the call as
-a bound part of the kind `call.FIELD`.
+Other fields of a text or a call stand behind it, see `extras`.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from sawlog.store.events.conversation import ToolRequested
 API = "anthropic"
 _CUT = ("max_tokens", "model_context_window_exceeded", "refusal")
 _PAUSED = ("pause_turn", "compaction")
-_CALL = frozenset({"type", "id", "name", "input", "toolset_name"})
+_CALL = frozenset({"type", "id", "name", "input"})
 _TEXT = frozenset({"type", "text"})
 
 
@@ -65,8 +63,8 @@ def _part(assembly: Assembly, block: dict[str, str], source: str) -> None:
     text = string(block.get("text"))
     match kind:
         case "text" if text is not None:
-            plain = all(name in _TEXT or is_empty(value) for name, value in block.items())
-            assembly.part(TextPart(text) if plain else RawPart(API, source), text)
+            assembly.part(TextPart(text), text)
+            add_extras(assembly, API, "text", block, _TEXT)
         case "thinking":
             signed = not is_empty(block.get("signature"))
             bound = kind if signed else "unsigned_thinking"
@@ -88,15 +86,9 @@ def _call(assembly: Assembly, at: int, block: dict[str, str], *, cut: bool) -> N
     if cut:
         assembly.part(IncompletePart(name, arguments))
         return
-    assembly.call(
-        ToolRequested(
-            call_id=text_of(block.get("id")),
-            name=name,
-            arguments=arguments,
-            namespace=text_of(block.get("toolset_name")),
-        )
-    )
-    add_extras(assembly, API, block, _CALL)
+    call_id = text_of(block.get("id"))
+    assembly.call(ToolRequested(call_id=call_id, name=name, arguments=arguments))
+    add_extras(assembly, API, "call", block, _CALL)
 
 
 def _refusal(stop: str, details: dict[str, str]) -> str:

@@ -1,20 +1,15 @@
 """Replies of the Chat Completions API, as OpenAI and those who follow it give them.
 
-    content                      text, or a list: text parts are text, a part that is not plain or
-                                 not known is a raw part
-    reasoning_content            a bound part of that kind, also when it is empty: DeepSeek wants
-                                 it back with every message that has calls
-    refusal                      a bound part of that kind, wherever it stands
-    tool_calls                   calls: `function` with JSON, `custom` with free text; the last one
-                                 of a reply that was cut off is an incomplete part when its
-                                 arguments do not end
-    other fields that are set    bound parts of the kind `message.FIELD`, such as
-                                 `message.reasoning` or `message.audio`; `annotations` are left to
-                                 the body, for no request has a place for them
+    content            text, or a list: its text parts are text, all others raw parts
+    refusal            a raw part, the content part of that type
+    reasoning_content  a bound part of that kind, also when it is empty: DeepSeek wants it back with
+                       every message that has calls
+    tool_calls         calls: `function` with JSON, `custom` with free text; the last one of a reply
+                       that was cut off is an incomplete part when its arguments do not end
 
-Every bound part's source is the value of its field. A field of a call that is not known stands
-right behind the call as a bound part of the kind `call.FIELD`. Of several choices the first is the
-reply; the others stay in the body.
+Other fields of the message (`reasoning`, `audio`), a text or a call stand behind it, see `extras`;
+`annotations` are left to the body, for no request has a place for them. Of several choices the
+first is the reply; the others stay in the body, too.
 """
 
 from __future__ import annotations
@@ -27,9 +22,8 @@ from sawlog.store.content import BoundPart, IncompletePart, RawPart, TextPart
 from sawlog.store.events.conversation import ToolRequested
 
 _CUT = ("length", "content_filter")
-_REASONING = ("reasoning_content", "reasoning", "reasoning_details")
-_OTHER_WAYS = ("role", "content", "refusal", "tool_calls", "annotations", *_REASONING)
-_TEXT = frozenset({"type", "text"})
+_MESSAGE = ("role", "content", "refusal", "tool_calls", "annotations", "reasoning_content")
+_TEXT = frozenset({"type", "text", "annotations"})
 
 
 def read_chat(reply: Received, broken: tuple[str, ...]) -> Answered | RefusedReply:
@@ -50,10 +44,16 @@ def read_chat(reply: Received, broken: tuple[str, ...]) -> Answered | RefusedRep
     if not message:
         raise Malformed("this is no Chat Completions reply: it has no `choices` with a message")
     assembly = Assembly()
-    _fields(assembly, reply.api, message, _REASONING)
+    thought = string(message.get("reasoning_content"))
+    if thought is not None:
+        source = message["reasoning_content"]
+        assembly.part(BoundPart("reasoning_content", reply.api, source, thought))
     _content(assembly, reply.api, message.get("content"))
-    _refused(assembly, reply.api, message.get("refusal"))
-    _fields(assembly, reply.api, message, [name for name in message if name not in _OTHER_WAYS])
+    refused = message.get("refusal")
+    if text_of(refused):
+        # The one part that is put together: the same text as a part of the content.
+        _refusal(assembly, reply.api, f'{{"type":"refusal","refusal":{refused}}}', refused)
+    add_extras(assembly, reply.api, "message", message, _MESSAGE)
     calls = elements(message.get("tool_calls")) or []
     for at, source in enumerate(calls):
         _call(assembly, reply.api, at, source, cut=stop in _CUT and at == len(calls) - 1)
@@ -73,18 +73,6 @@ def read_chat(reply: Received, broken: tuple[str, ...]) -> Answered | RefusedRep
     )
 
 
-def _fields(
-    assembly: Assembly, api: str, message: dict[str, str], names: list[str] | tuple[str, ...]
-) -> None:
-    for name in names:
-        value = message.get(name)
-        if value is None or (is_empty(value) and (name, value) != ("reasoning_content", '""')):
-            continue
-        text = text_of(value) or text_of(fields(value).get("transcript"))
-        kind = name if name == "reasoning_content" else f"message.{name}"
-        assembly.part(BoundPart(kind, api, value, text))
-
-
 def _content(assembly: Assembly, api: str, content: str | None) -> None:
     text = text_of(content)
     if text:
@@ -92,19 +80,18 @@ def _content(assembly: Assembly, api: str, content: str | None) -> None:
     for source in elements(content) or []:
         part = fields(source)
         kind, text = text_of(part.get("type")), text_of(part.get("text"))
-        if kind == "refusal":
-            _refused(assembly, api, part.get("refusal"))
-        elif kind == "text" and all(n in _TEXT or is_empty(v) for n, v in part.items()):
+        if kind == "text":
             assembly.part(TextPart(text), text)
+            add_extras(assembly, api, "text", part, _TEXT)
+        elif kind == "refusal":
+            _refusal(assembly, api, source, part.get("refusal"))
         else:
-            assembly.part(RawPart(api, source), text if kind == "text" else "")
+            assembly.part(RawPart(api, source))
 
 
-def _refused(assembly: Assembly, api: str, source: str | None) -> None:
-    words = text_of(source)
-    if source is not None and words:
-        assembly.part(BoundPart("refusal", api, source, words))
-        assembly.refusals.append(words)
+def _refusal(assembly: Assembly, api: str, source: str, words: str | None) -> None:
+    assembly.part(RawPart(api, source))
+    assembly.refusals.append(text_of(words))
 
 
 def _call(assembly: Assembly, api: str, at: int, source: str, *, cut: bool) -> None:
@@ -125,7 +112,7 @@ def _call(assembly: Assembly, api: str, at: int, source: str, *, cut: bool) -> N
         assembly.part(IncompletePart(name, arguments))
         return
     ordinary = text_of(call.get("type")) == form
-    add_extras(assembly, api, call, {"id", "index", form, *(["type"] if ordinary else [])})
+    add_extras(assembly, api, "call", call, {"id", "index", form, *(["type"] if ordinary else [])})
     assembly.call(
         ToolRequested(call_id=text_of(call.get("id")), name=name, arguments=arguments, kind=kind)
     )

@@ -1,7 +1,7 @@
 """Replies of OpenAI's Responses API.
 
-    message             text, part by part; a refusal in it a bound part of the kind `refusal`; with
-                        content that is not known the whole item is a raw part
+    message             text, part by part; a refusal in it a raw part; with content that is not
+                        known the whole item is a raw part
     reasoning           a bound part; without encrypted content, or without the item that must
                         follow it, of the kind `unsigned_reasoning`, which never goes back
     function_call       a call with JSON, custom_tool_call one with free text, tool_search_call by
@@ -13,10 +13,9 @@
                         not known
 
 A call that did not end (its status, or the last item of a reply that was cut off) is an incomplete
-part. What a message or a call says besides stands right behind it as bound parts: the id of a
-message that follows reasoning (`message.id`), its phase (`message.phase`), the annotations of a
-text (`text.annotations`), other fields of a call (`call.FIELD`). The stop reason is that of
-`incomplete_details`, else the status.
+part. Item ids are kept for calls alone. Other fields of a message (`phase`), a text (`annotations`)
+or a call stand behind it, see `extras`. The stop reason is that of `incomplete_details`, else the
+status.
 """
 
 from __future__ import annotations
@@ -53,6 +52,8 @@ _CALLS: dict[str, tuple[tuple[str, ...], str]] = {
 }
 _NAMED = ("function_call", "custom_tool_call")
 _CALL = frozenset({"id", "call_id", "name", "namespace", "status", "created_by"})
+_MESSAGE = frozenset({"id", "type", "role", "status", "content", "created_by"})
+_TEXT = frozenset({"type", "text", "logprobs"})
 
 
 class _Item(msgspec.Struct, frozen=True):
@@ -92,7 +93,7 @@ def read(reply: Received) -> Answered | RefusedReply | Running:
             kind = "reasoning" if goes_back[at] else "unsigned_reasoning"
             assembly.part(BoundPart(kind, API, item.source, _reasoning(item)))
         elif item.type == "message":
-            _message(assembly, item, follows=at > 0 and _is_sealed(items[at - 1]))
+            _message(assembly, item)
         elif item.type == "compaction":
             assembly.part(BoundPart("compaction", API, item.source))
         else:
@@ -171,26 +172,21 @@ def _contents(item: _Item) -> list[dict[str, str]]:
     return [fields(part) for part in elements(item.fields.get("content")) or []]
 
 
-def _message(assembly: Assembly, item: _Item, *, follows: bool) -> None:
-    contents = _contents(item)
-    kinds = {text_of(part.get("type")) for part in contents}
+def _message(assembly: Assembly, item: _Item) -> None:
+    kinds = {text_of(part.get("type")) for part in _contents(item)}
     if not kinds <= {"output_text", "refusal"} or item.text("role") != "assistant":
         assembly.part(RawPart(API, item.source))
         return
-    for part in contents:
-        text, words = part.get("text"), part.get("refusal")
-        if text_of(part.get("type")) == "refusal" and words is not None:
-            assembly.part(BoundPart("refusal", API, words, text_of(words)))
-            assembly.refusals.append(text_of(words))
+    for source in elements(item.fields.get("content")) or []:
+        part = fields(source)
+        if text_of(part.get("type")) == "refusal":
+            assembly.part(RawPart(API, source))
+            assembly.refusals.append(text_of(part.get("refusal")))
         else:
-            assembly.part(TextPart(text_of(text)), text_of(text))
-        annotations = part.get("annotations")
-        if annotations is not None and not is_empty(annotations):
-            assembly.part(BoundPart("text.annotations", API, annotations))
-    for name in ("id", "phase") if follows else ("phase",):
-        value = item.fields.get(name)
-        if value is not None and not is_empty(value):
-            assembly.part(BoundPart(f"message.{name}", API, value))
+            text = text_of(part.get("text"))
+            assembly.part(TextPart(text), text)
+            add_extras(assembly, API, "text", part, _TEXT)
+    add_extras(assembly, API, "message", item.fields, _MESSAGE)
 
 
 # --- calls ---------------------------------------------------------------------------------------
@@ -242,4 +238,4 @@ def _call(assembly: Assembly, at: int, item: _Item, *, cut: bool) -> None:
     known = _CALL | {field}
     if item.type in (*_NAMED, "tool_search_call"):
         known |= {"type", "execution"}  # which the kind of the call says
-    add_extras(assembly, API, item.fields, known)
+    add_extras(assembly, API, "call", item.fields, known)
