@@ -124,12 +124,14 @@ def build(
     *,
     allow_waiting: bool = False,
     reconstructed: bool = False,
+    missing: tuple[str, ...] = (),
 ) -> Built | Refusal:
     """The next packet of a state, or why there is none.
 
     `as_of` is microseconds UTC, raised to the branch's newest. `allow_waiting` shows calls that
     wait for approval as such instead of refusing. `reconstructed` builds what a foreign file
-    says was asked, also where nothing new is to be sent.
+    says was asked, also where nothing new is to be sent; `missing` names what the model saw and
+    the log does not hold.
     """
     cache = cache or Cache()
     if state.blocked:
@@ -150,7 +152,7 @@ def build(
     header = header_refs(state)
     try:
         return _assembled(
-            state, rules, sending, as_of, contents, cache, header, news, reconstructed
+            state, rules, sending, as_of, contents, cache, header, news, reconstructed, missing
         )
     except BlobMissing as error:
         return Refusal(
@@ -170,6 +172,7 @@ def _assembled(
     header: list[Ref],
     news: list[Ref],
     reconstructed: bool,
+    missing: tuple[str, ...],
 ) -> Built | Refusal:
     breaks: list[Break] = []
     assembly = _standing(state, rules, cache, header, contents, breaks)
@@ -197,17 +200,16 @@ def _assembled(
     cache.assembly = assembly
     cache.settled_at = -1
     entries = assembly.entries
-    if not reconstructed:
-        if len(entries) == at:
-            return Refusal(
-                "nothing_to_send", "the history is empty: append a user message first", ("input",)
-            )
-        if entries[-1].authority == "assistant":
-            return Refusal(
-                "nothing_to_send",
-                "the history ends with the model's own reply: append a message or a result first",
-                ("input",),
-            )
+    if len(entries) == at:
+        return Refusal(
+            "nothing_to_send", "the history is empty: append a user message first", ("input",)
+        )
+    if not reconstructed and entries[-1].authority == "assistant":
+        return Refusal(
+            "nothing_to_send",
+            "the history ends with the model's own reply: append a message or a result first",
+            ("input",),
+        )
     request = assembly.request(sending.header, sending.headers, sending.profile, bindings_of(state))
     verdicts.extend(
         Verdict(
@@ -230,9 +232,9 @@ def _assembled(
         as_of=as_of if state.as_of is None else max(as_of, state.as_of),
         refs=assembly.refs,
         entries=entries,
-        missing=(),
+        missing=missing,
         counts=(("fixed", fixed), ("history", assembly.total - fixed)),
-        semantic=assembly.semantic(()),
+        semantic=assembly.semantic(missing),
         request=request,
         base=base,
         parts=parts,

@@ -2,11 +2,12 @@
 
     { parameters, "model":…            the head: one chunk
       ,"system":[…]  ,"tools":[…]      sections, where the API has them
-      ,"messages":[…                   one chunk for each message
+      ,"messages":[…                   a chunk for each message
       ]}                               the tail: the last chunk of every request
 
 Each byte is made and hashed once. A request copies the list of chunks and the running digests and
-puts a tail behind; so without its tail a body is the beginning of every later one.
+puts a tail behind; so without its tail a body is the beginning of every later one. Chunks that have
+become many are joined, so that the list to copy stays short.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import msgspec
 START, SYSTEM, TOOLS, MESSAGES = range(4)
 
 _END = b"]}"
+_MANY = 64
 
 
 class Section(msgspec.Struct, frozen=True):
@@ -43,6 +45,7 @@ class Body:
         self, before: bytes, head: bytes, system: Section, tools: Section, messages: bytes
     ) -> None:
         self._sections = (_NONE, system, tools, Section(messages, _END))
+        self._joined: list[bytes] = []
         self._chunks = [head]
         self._size = len(head)
         self._body = hashlib.sha256(before + head)
@@ -111,7 +114,7 @@ class Body:
         tail += _END
         body = self._body.copy()
         body.update(tail)
-        chunks = [*self._chunks, tail]
+        chunks = [*self._joined, *self._chunks, tail]
         return chunks, self._size + len(tail), body.hexdigest(), prefix.hexdigest()
 
     def _comma(self) -> bytes:
@@ -119,6 +122,9 @@ class Body:
 
     def _emit(self, data: bytes) -> None:
         self._chunks.append(data)
+        if len(self._chunks) == _MANY:
+            self._joined.append(b"".join(self._chunks))
+            self._chunks = []
         self._size += len(data)
         self._body.update(data)
         self._prefix.update(data)

@@ -280,16 +280,12 @@ def _opening(
     )
     source = f"import:{session.format}"
     return [
-        NewEvent(
-            payload=payload, source=source, id=foreign_id(session.source_id, "session", part)
-        )
+        NewEvent(payload=payload, source=source, id=foreign_id(session.source_id, "session", part))
         for payload, part in ((created, "created"), (policy, "policy"))
     ]
 
 
-def _new_event(
-    session: ForeignSession, event: ForeignEvent, places: dict[bytes, int]
-) -> NewEvent:
+def _new_event(session: ForeignSession, event: ForeignEvent, places: dict[bytes, int]) -> NewEvent:
     payload = event.payload
     if event.rewind_to is not None:
         # Behind the session's own first two events, when the whole file is rewound.

@@ -48,7 +48,8 @@ class StepPacket(msgspec.Struct, frozen=True):
 
     `origin` is `built` (recorded before it was sent) or `reconstructed` (from a foreign file,
     which shows the step and not its request). `built_at` is the seq of its packet.built (0: none),
-    `sees` the last event that it was built over.
+    `sees` the last event that it was built over. `missing` names what is not in it, such as what
+    the model saw and a foreign file does not hold.
     """
 
     origin: str
@@ -58,7 +59,6 @@ class StepPacket(msgspec.Struct, frozen=True):
     refs: Sequence[Ref]
     entries: Sequence[Entry]
     missing: tuple[str, ...]
-    absent: tuple[str, ...]
     semantic: str
     request: Request
 
@@ -223,7 +223,6 @@ class Recorded:
             refs=out.refs,
             entries=out.entries,
             missing=packet.missing,
-            absent=(),
             semantic=out.semantic,
             request=out.request,
         )
@@ -272,10 +271,11 @@ class Recorded:
             self._window,
             allow_waiting=True,
             reconstructed=True,
+            missing=absent_of(state),
         )
         if isinstance(built, Refusal):
             raise Refused(built.reason, built.message, built.needs)
-        return reconstruction(built, sees, absent_of(state))
+        return reconstruction(built, sees)
 
     def policy_of(self, state: State) -> PolicySet | None:
         """The rules in force in a state."""
@@ -323,7 +323,7 @@ class Recorded:
         return Binding(packet.prefix, packet.api, text_of(packet.model, self._window), account)
 
 
-def reconstruction(built: Built, sees: int, absent: tuple[str, ...]) -> StepPacket:
+def reconstruction(built: Built, sees: int) -> StepPacket:
     """A built packet of an import, as a step's packet."""
     return StepPacket(
         origin="reconstructed",
@@ -333,7 +333,6 @@ def reconstruction(built: Built, sees: int, absent: tuple[str, ...]) -> StepPack
         refs=built.refs,
         entries=built.entries,
         missing=built.missing,
-        absent=absent,
         semantic=built.semantic,
         request=built.request,
     )

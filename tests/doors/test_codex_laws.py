@@ -76,7 +76,7 @@ def test_no_value_in_a_record_breaks_the_reader(data: st.DataObject, tmp_path: P
 def _spots(value: Any) -> Iterator[tuple[Any, Any]]:
     items: list[tuple[Any, Any]] = list(value.items()) if hasattr(value, "items") else []
     if isinstance(value, list):
-        items = list(enumerate(cast(list[Any], value)))
+        items = list(enumerate(value))
     for key, inner in items:
         yield value, key
         if isinstance(inner, dict | list):
