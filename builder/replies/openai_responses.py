@@ -2,8 +2,7 @@
 
     message             text, part by part; a refusal in it a raw part; with content that is not
                         known the whole item is a raw part
-    reasoning           a bound part; without encrypted content, or without the item that must
-                        follow it, of the kind `unsigned_reasoning`, which never goes back
+    reasoning           a bound part
     function_call       a call with JSON, custom_tool_call one with free text, tool_search_call by
                         the client a search
     computer_call, local_shell_call, shell_call, apply_patch_call
@@ -85,13 +84,11 @@ def read(reply: Received) -> Answered | RefusedReply | Running:
     items = _items(sources)
     why = text_of(fields(body.get("incomplete_details")).get("reason"))
     assembly = Assembly()
-    goes_back = _followed(items, status)
     for at, item in enumerate(items):
         if item.ours:
             _call(assembly, at, item, cut=_is_cut(items, at, status))
         elif item.type == "reasoning":
-            kind = "reasoning" if goes_back[at] else "unsigned_reasoning"
-            assembly.part(BoundPart(kind, API, item.source, _reasoning(item)))
+            assembly.part(BoundPart("reasoning", API, item.source, _reasoning(item)))
         elif item.type == "message":
             _message(assembly, item)
         elif item.type == "compaction":
@@ -134,27 +131,6 @@ def _items(sources: list[str]) -> list[_Item]:
     return found
 
 
-def _is_sealed(item: _Item) -> bool:
-    return item.type == "reasoning" and not is_empty(item.fields.get("encrypted_content"))
-
-
-def _followed(items: list[_Item], status: str) -> list[bool]:
-    """For each item, whether it is sealed reasoning whose following item goes back, too."""
-    found = [False] * len(items)
-    for at in range(len(items) - 2, -1, -1):
-        behind = items[at + 1]
-        if behind.type == "reasoning":
-            goes = found[at + 1]
-        elif behind.ours:
-            goes = not _is_cut(items, at + 1, status)
-        elif behind.type == "message":
-            goes = any(text_of(part.get("text")) for part in _contents(behind))
-        else:
-            goes = behind.type != "compaction"
-        found[at] = goes and _is_sealed(items[at])
-    return found
-
-
 def _reasoning(item: _Item) -> str:
     for name in ("summary", "content"):
         texts = [
@@ -168,16 +144,13 @@ def _reasoning(item: _Item) -> str:
 # --- messages ------------------------------------------------------------------------------------
 
 
-def _contents(item: _Item) -> list[dict[str, str]]:
-    return [fields(part) for part in elements(item.fields.get("content")) or []]
-
-
 def _message(assembly: Assembly, item: _Item) -> None:
-    kinds = {text_of(part.get("type")) for part in _contents(item)}
+    contents = elements(item.fields.get("content")) or []
+    kinds = {text_of(fields(source).get("type")) for source in contents}
     if not kinds <= {"output_text", "refusal"} or item.text("role") != "assistant":
         assembly.part(RawPart(API, item.source))
         return
-    for source in elements(item.fields.get("content")) or []:
+    for source in contents:
         part = fields(source)
         if text_of(part.get("type")) == "refusal":
             assembly.part(RawPart(API, source))
