@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from sawlog.builder.build import Built
-from sawlog.builder.replies import Answered, RefusedReply, parse
+from sawlog.builder.replies import Answered, RefusedReply, Running, parse
 from sawlog.call import Call, Declares
 from sawlog.exchange import RawReply, exchange
 from sawlog.store.envelope import NewEvent
@@ -22,6 +22,7 @@ from sawlog.store.events.steps import (
     AttemptAnswered,
     AttemptLost,
     AttemptRefused,
+    AttemptRunning,
     AttemptSent,
     StepAbandoned,
     StepCompleted,
@@ -171,6 +172,14 @@ class Step:
                 f"the provider refused ({parsed.kind}): {parsed.message}",
                 kind=parsed.kind,
                 status=parsed.status,
+                request_id=parsed.request_id,
+            )
+        if isinstance(parsed, Running):
+            self._record([self._new(AttemptRunning(self._attempts, parsed.handle))])
+            raise AttemptFailed(
+                f"the provider still works on it and gave the handle {parsed.handle}",
+                kind="running",
+                status=raw.status,
                 request_id=parsed.request_id,
             )
         return self._answered(parsed, raw)

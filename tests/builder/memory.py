@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +13,11 @@ from sawlog.builder.policy import Rules
 from sawlog.builder.profiles import profile_for
 from sawlog.builder.projector import fold
 from sawlog.builder.render import renderer_for
+from sawlog.builder.replies import Answered, parse
 from sawlog.builder.state import State
+from sawlog.providers.fake_rendering import Request, render
+from sawlog.providers.fake_replies import Reply
+from sawlog.providers.strict import FAKE_KEY
 from sawlog.store import codec
 from sawlog.store.content import Part, TextPart
 from sawlog.store.envelope import NewEvent, StoredEvent
@@ -30,6 +35,7 @@ from sawlog.store.events.conversation import (
     ToolStarted,
 )
 from sawlog.store.events.registry import Registry
+from sawlog.store.events.steps import AttemptAnswered, StepCompleted
 
 SESSION = b"\x07" * 16
 RENDERERS = ("openai-chat", "openai-responses", "anthropic", "deepseek-chat")
@@ -39,10 +45,12 @@ def text(value: str) -> tuple[Part, ...]:
     return (TextPart(value),)
 
 
-def sending(api: str = "openai-chat", params: str = "") -> Sending:
-    profile, _ = profile_for(api, "test-model")
+def sending(
+    api: str = "openai-chat", params: str = "", model: str = "test-model"
+) -> Sending:
+    profile, _ = profile_for(api, model)
     body = params or ('{"max_tokens":1000}' if api == "anthropic" else "{}")
-    return Sending(Header(api, "test-model", body, profile.named, renderer_for(api)), profile)
+    return Sending(Header(api, model, body, profile.named, renderer_for(api)), profile)
 
 
 class MemoryLog:
@@ -93,11 +101,31 @@ class MemoryLog:
         return event
 
     def build(
-        self, rules: Rules | None = None, api: str = "openai-chat", **options: Any
+        self,
+        rules: Rules | None = None,
+        api: str = "openai-chat",
+        model: str = "test-model",
+        **options: Any,
     ) -> Built | Refusal:
+        under = sending(api, model=model)
         return build(
-            self.state, rules or Rules(), sending(api), len(self.events), self, self.cache, **options
+            self.state, rules or Rules(), under, len(self.events), self, self.cache, **options
         )
+
+    def reply(self, built: Built, reply: Reply) -> bytes:
+        """Append what the fake provider answers to a packet, as a session would; gives the body."""
+        api = built.header.api
+        request = Request(api, json.loads(built.request.body), built.request.body, len(self.events))
+        body = render(request, reply, FAKE_KEY)
+        parsed = parse(api, 200, {}, body)
+        assert isinstance(parsed, Answered), parsed
+        step, source = self.state.step, f"provider:{api}"
+        self.append(AttemptAnswered(stop_reason=parsed.stop_reason), step=step, source=source)
+        for piece in parsed.parts_and_calls:
+            payload = piece if isinstance(piece, ToolRequested) else MessageAssistant(piece)
+            self.append(payload, step=step, source=source)
+        self.append(StepCompleted(), step=step, source=source)
+        return body
 
     def packet(
         self, rules: Rules | None = None, api: str = "openai-chat", **options: Any
