@@ -24,6 +24,7 @@ SawlogError
 │   ├── NoStep                 no step of that number
 │   └── UnknownNumber          a fold, form, renderer, profile or policy that is not installed
 ├── ToolError                  a tool call used in a way that the log does not allow
+├── InvalidArguments           what a model wrote for a call does not fit its tool
 ├── AttemptFailed              the provider refused, or the sending broke
 └── ConfigError                an option or a setting that means nothing here
 
@@ -166,6 +167,13 @@ class UnknownNumber(BuildError):
 
 class ToolError(SawlogError):
     """Raised when a tool call is used in a way that the log does not allow."""
+
+
+class InvalidArguments(SawlogError):
+    """Raised when the arguments that a model wrote for a call do not fit its tool.
+
+    It is the model's to mend: inside a tool run it becomes the call's error result.
+    """
 
 
 class AttemptFailed(SawlogError):

@@ -101,7 +101,15 @@ HOUSE: dict[str, Room] = {
     ),
     # Floor 4: the hall: one session, one loop.
     "session": Room(
-        ("exchange.py", "session.py", "step.py", "toolrun.py", "tools.py", "window.py"),
+        (
+            "exchange.py",
+            "function_schema.py",
+            "session.py",
+            "step.py",
+            "toolrun.py",
+            "tools.py",
+            "window.py",
+        ),
         (
             "compaction",
             "compactor",
