@@ -15,15 +15,14 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from sawlog.builder.build import Built, Cache, Refusal
+from sawlog.builder.build import Built, Cache, Refusal, bindings_of
 from sawlog.builder.packet import Entry, semantic_digest
 from sawlog.builder.policy import Rules
+from sawlog.builder.profiles import profile_named
 from sawlog.builder.projector import fold, fold_all
 from sawlog.builder.replay import replayed
 from sawlog.builder.snapshot import decode, encode, state_digest
 from sawlog.builder.state import State
-from sawlog.builder.build import bindings_of
-from sawlog.builder.profiles import profile_named
 from sawlog.providers.fake_replies import Call, Reply
 from sawlog.providers.strict import check
 from sawlog.store.events.conversation import (
@@ -66,6 +65,7 @@ class Driver:
         self.calls: list[str] = []
         self.approvals: list[str] = []
         self.serial = 0
+        self.api, self.model = "anthropic", "model-0"
 
     def play(self, act: Act) -> None:
         kind, a, b = act
@@ -76,8 +76,10 @@ class Driver:
         self.log.append(MessageUser(text(f"message {self.serial} " + "x" * (a * 20))))
 
     def _step(self, a: int, b: int) -> None:
-        api = RENDERERS[a % 4]
-        built = self.log.build(self.rules, api, f"model-{b % 2}", allow_waiting=b % 3 == 0)
+        if a < 3:  # switches are rarer than steps, or no thinking would ever go back
+            self.api, self.model = RENDERERS[b % 4], f"model-{a % 2}"
+        api = self.api
+        built = self.log.build(self.rules, api, self.model, allow_waiting=b % 3 == 0)
         if isinstance(built, Refusal):
             assert built.reason in ("nothing_to_send", "awaiting_approval", "cannot_fit"), built
             return

@@ -10,13 +10,61 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from sawlog.agentlog import AgentLog, open
+    from sawlog.builder.policy import Rules
+    from sawlog.builder.profiles import Profile, profile_of
+    from sawlog.call import Call
+    from sawlog.recorded import Recorded, RecordedStep
+    from sawlog.session import Session
+    from sawlog.step import Reply, Step
+    from sawlog.store import errors
+    from sawlog.store.errors import SawlogError
+    from sawlog.store.events.registry import event
+    from sawlog.toolrun import ToolRun
+    from sawlog.tools import tool
+
     __version__: str
 
-__all__ = ["__version__"]
+__all__ = [
+    "AgentLog",
+    "Call",
+    "Profile",
+    "Recorded",
+    "RecordedStep",
+    "Reply",
+    "Rules",
+    "SawlogError",
+    "Session",
+    "Step",
+    "ToolRun",
+    "__version__",
+    "errors",
+    "event",
+    "open",
+    "profile_of",
+    "tool",
+]
 
 # Public name -> the module that holds it, or the module of that name itself. Whatever is named here
 # is imported above under TYPE_CHECKING, too, and listed in __all__.
-_EXPORTS: dict[str, str] = {}
+_EXPORTS: dict[str, str] = {
+    "AgentLog": "sawlog.agentlog",
+    "Call": "sawlog.call",
+    "Profile": "sawlog.builder.profiles",
+    "Recorded": "sawlog.recorded",
+    "RecordedStep": "sawlog.recorded",
+    "Reply": "sawlog.step",
+    "Rules": "sawlog.builder.policy",
+    "SawlogError": "sawlog.store.errors",
+    "Session": "sawlog.session",
+    "Step": "sawlog.step",
+    "ToolRun": "sawlog.toolrun",
+    "errors": "sawlog.store.errors",
+    "event": "sawlog.store.events.registry",
+    "open": "sawlog.agentlog",
+    "profile_of": "sawlog.builder.profiles",
+    "tool": "sawlog.tools",
+}
 
 
 def __getattr__(name: str) -> object:

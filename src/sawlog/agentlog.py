@@ -6,7 +6,7 @@ import os
 import socket
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, overload
 
 from sawlog.builder.policy import Rules
 from sawlog.builder.profiles import Profile
@@ -80,10 +80,15 @@ class AgentLog:
         """Close the database."""
         self.store.database.close()
 
+    @overload
+    def session(self, name: str, *, read_only: Literal[True]) -> Recorded: ...
+
+    @overload
     def session(
         self,
         name: str,
         *,
+        read_only: Literal[False] = False,
         rules: Rules | None = None,
         window: int = 0,
         reserve: int = 0,
@@ -91,14 +96,31 @@ class AgentLog:
         owner: str = "",
         ttl: float = 30.0,
         wait: float = 0.0,
-    ) -> Session:
+    ) -> Session: ...
+
+    def session(
+        self,
+        name: str,
+        *,
+        read_only: bool = False,
+        rules: Rules | None = None,
+        window: int = 0,
+        reserve: int = 0,
+        profile: Profile | None = None,
+        owner: str = "",
+        ttl: float = 30.0,
+        wait: float = 0.0,
+    ) -> Session | Recorded:
         """The session of that name, new or continued, to be written; enter it to take the lease.
 
+        With `read_only` it is the recorded session, as `read` gives it.
         `window` and `reserve` bound its packets, in units of the measure (about tokens); 0 takes
         the model's. `ttl` is the lease's life in seconds; it is renewed while the session is open.
         `wait` is how many seconds to wait for another owner's lease to end, such as that of a
         process that was killed.
         """
+        if read_only:
+            return self.read(name)
         from sawlog.session import Session
 
         row = self.store.session(name, create=True)

@@ -201,9 +201,7 @@ def other_parts(role: str) -> st.SearchStrategy[Entry]:
                 )
             ),
         ),
-        st.builds(
-            lambda text: entry(f"{role}/incomplete", text, name="run", status="ok"), texts
-        ),
+        st.builds(lambda text: entry(f"{role}/incomplete", text, name="run", status="ok"), texts),
         st.builds(lambda text: entry(f"{role}/withheld", text, name="thinking"), texts),
     )
 
@@ -276,18 +274,14 @@ def _joined(parts: Sequence[Entry], **more: object) -> Message:
     """Parts as one message."""
     from msgspec.structs import replace
 
-    return [
-        replace(part, first=at == 0, **more) for at, part in enumerate(parts)
-    ]
+    return [replace(part, first=at == 0, **more) for at, part in enumerate(parts)]
 
 
 @st.composite
 def packets(draw: st.DrawFn) -> list[list[Message]]:
     """A packet in the pieces in which it grew: header, then the messages of each addition."""
     header = [[system(text)] for text in draw(st.lists(texts, max_size=2))]
-    header += [
-        [system(text, "developer")] for text in draw(st.lists(texts, max_size=1))
-    ]
+    header += [[system(text, "developer")] for text in draw(st.lists(texts, max_size=1))]
     schemas: Sequence[Mapping[str, object]] = (
         {"type": "object", "properties": {"a": {"type": "string"}}},
         {},

@@ -45,9 +45,7 @@ def text(value: str) -> tuple[Part, ...]:
     return (TextPart(value),)
 
 
-def sending(
-    api: str = "openai-chat", params: str = "", model: str = "test-model"
-) -> Sending:
+def sending(api: str = "openai-chat", params: str = "", model: str = "test-model") -> Sending:
     profile, _ = profile_for(api, model)
     body = params or ('{"max_tokens":1000}' if api == "anthropic" else "{}")
     return Sending(Header(api, model, body, profile.named, renderer_for(api)), profile)
@@ -76,9 +74,7 @@ class MemoryLog:
     ) -> Event:
         seq = len(self.events) + 1
         event_id = seq.to_bytes(16, "big")
-        new = NewEvent(
-            payload=payload, source=source, step=step, id=event_id, ignorable=ignorable
-        )
+        new = NewEvent(payload=payload, source=source, step=step, id=event_id, ignorable=ignorable)
         ready = codec.prepare(new, self.registry, seq, lambda: event_id, lambda: bytes(16))
         for blob in ready.blobs:
             self.blobs[blob.digest.hex()] = blob.data
@@ -127,9 +123,7 @@ class MemoryLog:
         self.append(StepCompleted(), step=step, source=source)
         return body
 
-    def packet(
-        self, rules: Rules | None = None, api: str = "openai-chat", **options: Any
-    ) -> Built:
+    def packet(self, rules: Rules | None = None, api: str = "openai-chat", **options: Any) -> Built:
         """Build the next step's packet and append its packet.built."""
         built = self.build(rules, api, **options)
         assert isinstance(built, Built), built

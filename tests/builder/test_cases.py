@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from tests.builder.memory import MemoryLog, Story, told
 
 from sawlog.builder.build import Refusal
 from sawlog.store.events.conversation import MessageUser, ToolFinished
 from sawlog.store.events.lifecycle import ForeignRecord
+from tests.builder.memory import Story, told
 
 CASES = {
     "1 a message, a reply, a message": ("U1 A[] U2", "U1 A[] U2"),
