@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import msgspec
 
 from sawlog.builder.contents import Contents, text_of
 from sawlog.store.errors import ToolError
 from sawlog.store.events.conversation import ToolRequested
-from sawlog.tools import Declared, call_arguments
+from sawlog.tools import Declared, call_arguments, json_arguments
 
 
 class Declares(Protocol):
@@ -53,18 +53,13 @@ class Call(msgspec.Struct, frozen=True):
     def args(self) -> dict[str, Any]:
         """The arguments, checked against the tool's declaration where it is a function.
 
-        Raises ToolError when they are no JSON object or do not fit.
+        Raises InvalidArguments when they are no JSON object or do not fit; inside a tool run that
+        becomes the call's error result.
         """
         declared = self.session.declared(self.name)
         if declared is not None:
             return call_arguments(declared, self.arguments)
-        try:
-            value = msgspec.json.decode(self.arguments)
-        except msgspec.DecodeError as error:
-            raise ToolError(f"the arguments of {self.name} are no JSON: {error}") from error
-        if not isinstance(value, dict):
-            raise ToolError(f"the arguments of {self.name} are no JSON object")
-        return cast(dict[str, Any], value)
+        return json_arguments(self.name, self.arguments)
 
     def run(self) -> Any:
         """What the declared function gives for these arguments.

@@ -52,7 +52,7 @@ from sawlog.store.jsontext import source_of
 from sawlog.store.lease import Lease, Renewer
 from sawlog.store.log import Log
 from sawlog.toolrun import ToolRun
-from sawlog.tools import Declared, declare
+from sawlog.tools import Declared, declare_all
 from sawlog.window import Window
 
 APIS = {
@@ -184,8 +184,11 @@ class Session:
             self._append([self._new(MessageSystem((TextPart(text),)), "system")])
 
     def tools(self, tools: Sequence[Any]) -> None:
-        """Offer these tools: functions, JSON schemas or MCP tools; equal tools append nothing."""
-        declared = [declare(tool) for tool in tools]
+        """Offer these tools: functions, JSON schemas or MCP tools; equal tools append nothing.
+
+        Raises ConfigError, naming it, for what is no tool and for a name given twice.
+        """
+        declared = declare_all(tools)
         with self._lock:
             state = self._load()
             self._declared = {_text(one.tool.name): one for one in declared}

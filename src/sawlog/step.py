@@ -166,6 +166,16 @@ class Step:
         """Log a whole reply, or a refusal, which ends the step when it is the `final` one."""
         self._open = False
         parsed = parse(self.api, raw.status, raw.headers, raw.body)
+        if isinstance(parsed, Running):
+            self._record([self._new(AttemptRunning(self._attempts, parsed.handle))])
+            self._open = True  # the same attempt is answered later
+            raise AttemptFailed(
+                f"the provider works on it in the background: fetch {parsed.handle} when it is "
+                "done and give it to answer()",
+                kind="running",
+                status=parsed.status,
+                request_id=parsed.request_id,
+            )
         if isinstance(parsed, RefusedReply):
             self._refused(parsed, raw, final)
             raise AttemptFailed(
