@@ -111,8 +111,9 @@ def _call(assembly: Assembly, api: str, at: int, source: str, *, cut: bool) -> N
     if cut and (kind == "text" or not closes(arguments)):
         assembly.part(IncompletePart(name, arguments))
         return
-    ordinary = text_of(call.get("type")) == form
-    add_extras(assembly, api, "call", call, {"id", "index", form, *(["type"] if ordinary else [])})
-    assembly.call(
-        ToolRequested(call_id=text_of(call.get("id")), name=name, arguments=arguments, kind=kind)
-    )
+    call_id = text_of(call.get("id"))
+    assembly.call(ToolRequested(call_id=call_id, name=name, arguments=arguments, kind=kind))
+    known = {"id", "index", form}
+    if text_of(call.get("type")) == form:
+        known.add("type")
+    add_extras(assembly, api, "call", call, known)
