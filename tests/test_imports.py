@@ -57,6 +57,7 @@ HOUSE: dict[str, Room] = {
             "store/erasure.py",
             "store/exchange.py",
             "store/follow.py",
+            "store/health.py",
             "store/lease.py",
             "store/log.py",
             "store/postgresql.py",
@@ -104,6 +105,7 @@ HOUSE: dict[str, Room] = {
         (
             "exchange.py",
             "function_schema.py",
+            "rerender.py",
             "session.py",
             "step.py",
             "toolrun.py",

@@ -208,7 +208,7 @@ class Recorded:
         assert isinstance(packet, PacketBuilt)
         refs = self._expanded(event, packet)
         self._window.prefetch(refs)
-        out: Replayed = replayed(packet, refs, self._window, self.profile_of(packet), self._binding)
+        out: Replayed = replayed(packet, refs, self._window, self.profile_of(packet), self.binding)
         return StepPacket(
             origin="built",
             built_at=event.seq,
@@ -308,7 +308,8 @@ class Recorded:
             f"the profile {packet.profile} of this packet is not in the log under its digest"
         )
 
-    def _binding(self, step: int) -> Binding | None:
+    def binding(self, step: int) -> Binding | None:
+        """What the bound items of a step's reply are bound to, or None."""
         event = self.packet_event(step)
         if event is None or not isinstance(event.content, PacketBuilt):
             return None
