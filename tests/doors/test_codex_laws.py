@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 from sawlog.formats import codex
 from sawlog.formats.base import ForeignEvent
 from sawlog.store.content import BoundPart, RawPart
-from sawlog.store.errors import FormatError
+from sawlog.store.errors import FormatError, UnknownFormat
 from sawlog.store.events.conversation import (
     MessageAssistant,
     MessageSystem,
     MessageUser,
 )
 from tests.doors.foreign import check_prefixes, check_session, corpus_params
+from tests.doors.junk import spoiled
 from tests.doors.rollouts import (
     FILES,
     compactions,
@@ -41,10 +42,6 @@ def test_a_file_read_in_pieces_gives_the_same_events(path: Path, tmp_path: Path)
 
 
 LINES = [line for path in FILES for line in path.read_text().splitlines()]
-JUNK: list[Any] = [
-    *(None, True, 0, -1, 1.5, "", "x", "\ud800"),
-    *([], {}, [None], [[]], {"a": 1}, ["x"], [{}]),
-]
 
 
 @settings(
@@ -53,34 +50,22 @@ JUNK: list[Any] = [
 @given(data=st.data())
 def test_no_value_in_a_record_breaks_the_reader(data: st.DataObject, tmp_path: Path) -> None:
     chosen = data.draw(st.lists(st.sampled_from(LINES), min_size=1, max_size=6))
-    out = [LINES[0]]
+    out = data.draw(st.sampled_from([[], [LINES[0]]]))[:]
     for line in chosen:
         try:
             value = json.loads(line)
         except ValueError:
             out.append(line)
             continue
-        spots = list(_spots(value))
-        where, key = data.draw(st.sampled_from(spots))
-        if data.draw(st.booleans()):
-            where[key] = data.draw(st.sampled_from(JUNK))
-        elif isinstance(where, dict):
-            del where[key]
-        out.append(json.dumps(value))
+        out.append(json.dumps(spoiled(data, value)))
     path = tmp_path / "file.jsonl"
     path.write_text("\n".join(out))
-    (only,) = codex.read(path)
+    try:
+        (only,) = codex.read(path)
+    except UnknownFormat:
+        assert not codex.sniff(path)
+        return
     check_session(only)
-
-
-def _spots(value: Any) -> Iterator[tuple[Any, Any]]:
-    items: list[tuple[Any, Any]] = list(value.items()) if hasattr(value, "items") else []
-    if isinstance(value, list):
-        items = list(enumerate(value))
-    for key, inner in items:
-        yield value, key
-        if isinstance(inner, dict | list):
-            yield from _spots(inner)
 
 
 # --- real files -----------------------------------------------------------------------------------

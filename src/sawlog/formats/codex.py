@@ -11,8 +11,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
-import msgspec
-
 from sawlog.formats.base import ForeignRecord, ForeignSession
 from sawlog.formats.batch import Batch
 from sawlog.formats.codex_compaction import Shown, compact, rolled_back, shown
@@ -28,6 +26,7 @@ from sawlog.formats.codex_envelope import (
 )
 from sawlog.formats.codex_items import API, INPUT, REPLY, RESULT, is_abort, item_of, tools_of
 from sawlog.formats.lines import BOUNDS, Bounds, Line, Lines
+from sawlog.formats.pairs import Pairs
 from sawlog.formats.tally import Tally
 from sawlog.formats.times import moment
 from sawlog.store.content import BoundPart, TextPart
@@ -96,9 +95,7 @@ class Rollout:
         self._tools = ""
         self._last = b""
         self._surface: list[Shown] = []
-        # Calls by id that wait for a result, and the last one of each id that has one.
-        self._waiting: dict[str, list[tuple[str, int]]] = {}
-        self._answered: dict[str, tuple[str, int]] = {}
+        self._pairs = Pairs()
         # The step that runs: only reasoning came of it so far; the turn was broken off, or failed.
         self._open = False
         self._only_reasoning = False
@@ -230,29 +227,16 @@ class Rollout:
         elif item.place in (INPUT, RESULT):
             self._end(batch, aborted=is_abort(payload))
             if isinstance(payload, ToolFinished):
-                payload, step = self._pair(payload, line)
+                payload, step, odd = self._pairs.answered(payload)
+                if odd:
+                    self._odd(line, odd)
         elif self._open:
             step = self.tally.steps
         before, place = batch.last, self.tally.events
         id = batch.add(payload, step=step, blobs=item.blobs)
         if isinstance(payload, ToolRequested):
-            self._waiting.setdefault(str(payload.call_id), []).append((id.hex(), step))
+            self._pairs.asked(str(payload.call_id), id, step)
         self._surface.append(shown(item, source, id, before, place))
-
-    def _pair(self, result: ToolFinished, line: Line) -> tuple[ToolFinished, int]:
-        # Ids repeat in real files: the nearest call before it that waits has the result.
-        call_id = str(result.call_id)
-        waiting = self._waiting.get(call_id)
-        if waiting:
-            call = waiting.pop()
-            self._answered[call_id] = call
-        elif call_id in self._answered:
-            call = self._answered[call_id]
-            self._odd(line, f"a second result for call {call_id}")
-        else:
-            self._odd(line, f"a result for call {call_id!r}, which was not made before it")
-            return result, 0
-        return msgspec.structs.replace(result, call=call[0]), call[1]
 
     def _compacted(self, batch: Batch, line: Line, value: dict[str, Any]) -> None:
         self._end(batch)

@@ -56,9 +56,10 @@ def is_ours(line: Line) -> bool:
     value = line.value
     if value is None:
         return False
+    kind = value.get("type")
     if isinstance(value.get("payload"), dict):
-        return value.get("type") in _ENVELOPES
-    return _is_bare_meta(value) or ("ordinal" in value and value.get("type") in _FLAT)
+        return isinstance(kind, str) and kind in _ENVELOPES
+    return _is_bare_meta(value) or ("ordinal" in value and isinstance(kind, str) and kind in _FLAT)
 
 
 def envelope(value: dict[str, Any]) -> tuple[str, dict[str, Any]]:
