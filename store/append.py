@@ -20,23 +20,8 @@ from sawlog.store.errors import Conflict, InvalidEvent
 from sawlog.store.events.registry import Registry
 from sawlog.store.lease import Lease, fenced, is_live, leased
 
-# The head moves only from where it was read, and only under the fence that was read with it.
-_MOVE = (
-    "UPDATE sawlog.sessions SET head = ?, digest = ?, touched_at = ? "
-    "WHERE sid = ? AND head = ? AND fence = ?"
-)
-_MOVE_AND_END = (
-    "UPDATE sawlog.sessions SET head = ?, digest = ?, touched_at = ?, "
-    "fence = fence + 1, owner = NULL, expires_at = NULL WHERE sid = ? AND head = ? AND fence = ?"
-)
-
-_KNOWN = "SELECT 1 FROM sawlog.events WHERE sid = ? AND id IN (*)"
-
 _REMEMBERED = 10_000
 """Sessions, and blobs, that a handle remembers."""
-
-Contents = dict[bytes, tuple[int, blobs.Packed]]
-"""Blobs ready to be written: digest to raw size and packed bytes."""
 
 
 class Appended(msgspec.Struct, frozen=True):
@@ -97,12 +82,12 @@ class Appender:
         """Append a batch; see `Log.append`."""
         batch = self._prepared(events)
         packed = self._packed(session, batch)
-        fresh = all(event.id is None and event.key is None for event in events)
-        with self._database.write() as tx:
-            chain = None
-            if batch and build is None:
-                chain = self._at_once(tx, session, batch, fresh, expected_seq, lease)
-            if chain is None:
+        chain = None
+        if batch and build is None:
+            fresh = all(event.id is None and event.key is None for event in events)
+            chain = self._at_once(session, batch, packed, fresh, expected_seq, lease)
+        if chain is None:
+            with self._database.write() as tx:
                 row = directory.hold(tx, self._tenant, session)
                 known = _repeated(tx, row, batch)
                 if known:
@@ -118,35 +103,27 @@ class Appender:
                     chain.extend(built)
                 if not batch:
                     return Appended((), row.head, row.digest, 0)
-                if not chain.move(tx):
-                    raise Conflict("the session's head moved under this append: try again")
-            self._write_blobs(tx, chain.row, batch, packed)
-            tx.run_many(rows.INSERT, chain.rows)
-            tx.written += chain.size
-        self._written.update((session, digest) for digest in packed)
-        self._seen[session] = chain.after()
-        for cache in (self._written, self._seen):
-            if len(cache) > _REMEMBERED:
-                cache.clear()
-        return Appended(
-            tuple(range(chain.row.head + 1, chain.head + 1)), chain.head, chain.digest, len(batch)
-        )
+                self._write(tx, chain, batch, packed)
+        self._remember(session, chain, packed)
+        first = chain.row.head + 1
+        return Appended(tuple(range(first, chain.head + 1)), chain.head, chain.digest, len(batch))
 
     def _at_once(
         self,
-        tx: Transaction,
         session: bytes,
         batch: list[Prepared],
+        packed: blobs.Contents,
         fresh: bool,
         expected_seq: int | None,
         lease: Lease | None,
     ) -> Chain | None:
-        """Move the head on the strength of the row that this handle saw last, if it still stands.
+        """Append on the strength of the row that this handle saw last, if it still stands.
 
         None when it does not, or when there is anything to decide: then nothing was written, and
-        the long way finds out what.
+        the long way finds out what. The statement that moves the head proves the row, the index
+        of ids that nothing is repeated.
         """
-        row = self._seen.get(session) if tx.alone else None
+        row = self._seen.get(session)
         if row is None or (expected_seq is not None and expected_seq != row.head):
             return None
         if lease is None:
@@ -154,11 +131,17 @@ class Appender:
                 return None
         elif lease.token != row.fence or row.owner is None or lease.session != session:
             return None
-        if not fresh and _any_known(tx, row, batch):
-            return None
+        if row.ancestors and not fresh:
+            return None  # ancestors' ids stand in other rows
+        if any(digest not in packed for event in batch for digest in event.cites):
+            return None  # a blob that should be in the session: the long way looks
         chain = Chain(row, self._clock(), lease.token if lease else 0)
         chain.extend(batch)
-        return chain if chain.move(tx) else None
+        contents = blobs.insertable(row.sid, packed) if packed else ()
+        if self._database.append_at_once(session, chain.moves(), chain.rows, contents):
+            return chain
+        self._seen.pop(session, None)
+        return None
 
     def _admitted(
         self,
@@ -198,7 +181,7 @@ class Appender:
 
     # --- blobs
 
-    def _packed(self, session: bytes, batch: list[Prepared]) -> Contents:
+    def _packed(self, session: bytes, batch: list[Prepared]) -> blobs.Contents:
         # Packing takes longer than the rest, so it is done before the store is locked, and not
         # for what this handle wrote before.
         return {
@@ -208,18 +191,26 @@ class Appender:
             if (session, blob.digest) not in self._written
         }
 
-    def _write_blobs(
-        self,
-        tx: Transaction,
-        row: SessionRow,
-        batch: list[Prepared],
-        packed: Contents,
+    def _write(
+        self, tx: Transaction, chain: Chain, batch: list[Prepared], packed: blobs.Contents
     ) -> None:
+        row = chain.row
+        contents = blobs.insertable(row.sid, self._contents(tx, row, batch, packed))
+        if contents:
+            tx.run_many(blobs.INSERT, contents)
+        tx.run_many(rows.INSERT, chain.rows)
+        move = rows.MOVE_AND_END_LEASE if chain.ends_lease else rows.MOVE
+        if tx.run(move, chain.moves()) != 1:
+            raise Conflict("the session's head moved under this append: try again")
+        tx.written += sum(len(each[-1]) for each in (*chain.rows, *contents))
+
+    def _contents(
+        self, tx: Transaction, row: SessionRow, batch: list[Prepared], packed: blobs.Contents
+    ) -> blobs.Contents:
+        """The blobs that the batch cites and its session lacks. Raises InvalidEvent."""
         cited = {digest: None for event in batch for digest in event.cites}
-        if not cited:
-            return
         given = {blob.digest: blob.data for event in batch for blob in event.blobs}
-        missing = blobs.absent(tx, (row.sid,), cited)
+        missing = blobs.absent(tx, (row.sid,), cited) if cited else set[bytes]()
         new = {
             digest: packed.get(digest) or (len(data), blobs.pack(data))
             for digest, data in given.items()
@@ -233,7 +224,14 @@ class Appender:
                     f"blob {digest.hex()} is neither with the event nor in its session",
                     path="blobs",
                 )
-        blobs.write(tx, row.sid, new)
+        return new
+
+    def _remember(self, session: bytes, chain: Chain, packed: blobs.Contents) -> None:
+        for cache in (self._written, self._seen):
+            if len(cache) > _REMEMBERED:
+                cache.clear()
+        self._written.update((session, digest) for digest in packed)
+        self._seen[session] = chain.after()
 
 
 class Chain:
@@ -246,10 +244,9 @@ class Chain:
         self.head = row.head
         self.digest = row.digest
         self.rows: list[tuple[Any, ...]] = []
-        self.size = 0
         self._recorded_at = recorded_at
         self._fence = fence
-        self._ends_lease = ends_lease
+        self.ends_lease = ends_lease
         self._events: list[Prepared] = []
 
     def extend(self, batch: list[Prepared]) -> None:
@@ -277,7 +274,6 @@ class Chain:
                 commit(event.salt, event.payload),
             )
             codec, payload = blobs.pack(event.payload)
-            self.size += len(payload) + 256
             self.rows.append(
                 (
                     sid,
@@ -301,18 +297,17 @@ class Chain:
         self.head, self.digest = seq, digest
         self._events += batch
 
-    def move(self, tx: Transaction) -> bool:
-        """Move the session's head to the end of the chain; False when it is not where it was."""
+    def moves(self) -> tuple[Any, ...]:
+        """The values of the statement that moves the session's head to the end of the chain."""
         row = self.row
-        values = (self.head, self.digest, self._recorded_at, row.sid, row.head, row.fence)
-        return tx.run(_MOVE_AND_END if self._ends_lease else _MOVE, values) == 1
+        return self.head, self.digest, self._recorded_at, row.sid, row.head, row.fence
 
     def after(self) -> SessionRow:
         """The session's row as the move left it."""
         moved = msgspec.structs.replace(
             self.row, head=self.head, digest=self.digest, touched_at=self._recorded_at
         )
-        if not self._ends_lease:
+        if not self.ends_lease:
             return moved
         return msgspec.structs.replace(moved, fence=moved.fence + 1, owner=None, expires_at=None)
 
@@ -340,11 +335,6 @@ class Chain:
 
 
 # --- repeated ids
-
-
-def _any_known(tx: Transaction, row: SessionRow, batch: list[Prepared]) -> bool:
-    ids = [event.id for event in batch]
-    return any(tx.among(_KNOWN, (sid,), ids) for sid in (row.sid, *(a for a, _ in row.ancestors)))
 
 
 def _repeated(tx: Transaction, row: SessionRow, batch: list[Prepared]) -> tuple[int, ...]:

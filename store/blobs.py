@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import sys
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from sawlog.store.database import Transaction
 from sawlog.store.errors import Damaged
@@ -25,7 +25,7 @@ LEVEL = 3
 SMALL = 1024
 """Bytes below which packing costs more time than it saves room."""
 
-_INSERT = (
+INSERT = (
     "INSERT INTO sawlog.blobs (sid, digest, size, codec, data) VALUES (?, ?, ?, ?, ?) "
     "ON CONFLICT DO NOTHING"
 )
@@ -34,6 +34,9 @@ _READ = "SELECT digest, size, codec, data FROM sawlog.blobs WHERE sid = ? AND di
 
 Packed = tuple[int, bytes]
 """A codec number, and bytes packed by it."""
+
+Contents = dict[bytes, tuple[int, Packed]]
+"""Blobs ready to be written: digest to raw size and packed bytes."""
 
 if sys.version_info >= (3, 14):
 
@@ -106,12 +109,9 @@ def absent(tx: Transaction, sids: Iterable[int], digests: Iterable[bytes]) -> se
     return set(missing)
 
 
-def write(tx: Transaction, sid: int, contents: Mapping[bytes, tuple[int, Packed]]) -> None:
-    """Store contents in a session: digest to raw size and packed bytes."""
-    rows = [(sid, digest, size, *packed) for digest, (size, packed) in contents.items()]
-    if rows:
-        tx.run_many(_INSERT, rows)
-        tx.written += sum(len(row[4]) + 128 for row in rows)
+def insertable(sid: int, contents: Contents) -> list[tuple[int, bytes, int, int, bytes]]:
+    """Contents of a session as rows for INSERT."""
+    return [(sid, digest, size, *packed) for digest, (size, packed) in contents.items()]
 
 
 def read(

@@ -31,9 +31,6 @@ Place = tuple[int, ...]
 class Transaction(ABC):
     """One transaction on one connection. Errors of the driver are named where it ends."""
 
-    alone = False
-    """True when all other writers of the store wait for this transaction's end."""
-
     written = 0
     """Bytes that went into rows, about: what tells SQLite when to tidy its WAL."""
 
@@ -48,6 +45,10 @@ class Transaction(ABC):
     @abstractmethod
     def run_many(self, sql: str, rows: Sequence[Values]) -> None:
         """Run a statement once for each row of values."""
+
+    @abstractmethod
+    def run_new(self, sql: str, rows: Sequence[Values]) -> bool:
+        """Insert rows; False when one of them is there already, and the transaction is spoilt."""
 
     @abstractmethod
     def hold(self, sql: str, tenant: str, session: bytes) -> Row | None:
@@ -115,6 +116,16 @@ class Database(ABC):
 
         Raises Busy after `wait` seconds behind others, StoreFull, ReadOnly, Damaged, NewerSchema,
         and OutcomeUnknown when the connection broke while committing.
+        """
+
+    @abstractmethod
+    def append_at_once(
+        self, session: bytes, move: Values, events: Sequence[Values], contents: Sequence[Values]
+    ) -> bool:
+        """Move a head and insert events and blobs, in the shortest transaction that does it.
+
+        The values are those of `rows.MOVE`, `rows.INSERT` and `blobs.INSERT`. False, with nothing
+        written, when the head was not there to be moved or an event's id is taken.
         """
 
     @abstractmethod

@@ -176,10 +176,21 @@ def insert(
     return tx.run(_INSERT, values) == 1
 
 
+def is_name(text: str) -> bool:
+    """True when both databases can hold the text as a name."""
+    return (
+        0 < len(text) <= LONGEST_NAME
+        and "\0" not in text
+        and not any("\ud800" <= c <= "\udfff" for c in text)
+    )
+
+
 def checked_name(text: str, path: str) -> str:
-    """The text, if both databases can hold it as a name. Raises InvalidEvent."""
-    if not text or len(text) > LONGEST_NAME:
-        raise InvalidEvent(f"a name has 1 to {LONGEST_NAME} characters", path=path)
-    if "\0" in text or any("\ud800" <= c <= "\udfff" for c in text):
-        raise InvalidEvent(f"{text!r} holds a character that no name may hold", path=path)
+    """The text, if it can be a name. Raises InvalidEvent."""
+    if not is_name(text):
+        raise InvalidEvent(
+            f"{text[:40]!r} is no name: 1 to {LONGEST_NAME} characters, none of them NUL or half "
+            "of a pair",
+            path=path,
+        )
     return text

@@ -73,6 +73,8 @@ class Log:
         Without name and id, `create` makes a session without a name. Raises NoSession, and
         Conflict when the name belongs to a session of another id.
         """
+        if name is not None:
+            directory.checked_name(name, "name")
         with self.database.read() as tx:
             found = self._lookup(tx, name, id)
         if found is None and not create:
@@ -116,6 +118,8 @@ class Log:
 
     def find(self, text: str) -> list[SessionRow]:
         """The session of that name; else all whose id in hex begins with the text."""
+        if not directory.is_name(text):
+            return []
         with self.database.read() as tx:
             return directory.matching(tx, self.tenant, text)
 
@@ -126,6 +130,8 @@ class Log:
 
     def by_source(self, source_id: str) -> list[SessionRow]:
         """The sessions that were imported under that source id, oldest first."""
+        if not directory.is_name(source_id):
+            return []
         with self.database.read() as tx:
             return directory.by_source(tx, self.tenant, source_id)
 
@@ -293,9 +299,10 @@ class Log:
         made = id or self._make_id()
         if len(made) != 16:
             raise InvalidEvent("a session id has 16 bytes", path="id")
-        for text, path in ((name, "name"), (source_id, "source_id")):
-            if text is not None:
-                directory.checked_name(text, path)
+        if name is not None:
+            directory.checked_name(name, "name")
+        if source_id is not None:
+            directory.checked_name(source_id, "source_id")
         with self.database.write() as tx:
             new = directory.insert(
                 tx,

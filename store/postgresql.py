@@ -9,6 +9,7 @@ and a follower may go by them.
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -16,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import errors as pg
+from psycopg.types.numeric import Int8BinaryDumper
 from sqlalchemy import create_engine, event
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
+from sawlog.store import blobs, rows
 from sawlog.store.database import (
     SCHEMA,
     Database,
@@ -40,10 +43,16 @@ from sawlog.store.errors import (
 )
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import Connection, Engine, RootTransaction
 
 _SPACE = 0x5341574C
 """The first key of our advisory locks, so that they meet nobody else's."""
+
+_EVENT_TYPES = (
+    "bigint bigint bytea text bigint bigint bigint text bigint bigint bigint bytea bytea bytea "
+    "int bytea"
+).split()
+_BLOB_TYPES = "bigint bytea bigint int bytea".split()
 
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
@@ -75,11 +84,18 @@ class PostgresTransaction(Transaction):
         else:
             self._cursor.executemany(_text(sql), rows)
 
+    def run_new(self, sql: str, rows: Sequence[Values]) -> bool:
+        """Insert rows; False when one of them is there already, and the transaction is spoilt."""
+        try:
+            self.run_many(sql, rows)
+        except pg.UniqueViolation:
+            return False
+        return True
+
     def hold(self, sql: str, tenant: str, session: bytes) -> Row | None:
         """Run the query under the session's advisory lock, and lock the row that it finds."""
         text = _hold(sql)
-        turn = int.from_bytes(session[-4:], "big", signed=True)
-        row: Row | None = self._cursor.execute(text, (turn, tenant, session)).fetchone()
+        row: Row | None = self._cursor.execute(text, (_turn(session), tenant, session)).fetchone()
         return row
 
     def now(self, clock: Callable[[], int]) -> int:
@@ -119,8 +135,39 @@ def _hold(sql: str) -> str:
     # The rows are locked above the join, so the advisory lock is held before the row is asked for.
     return _text(
         "WITH turn AS MATERIALIZED (SELECT pg_advisory_xact_lock("
-        f"{_SPACE}, ?)) {sql.replace(' WHERE ', ' CROSS JOIN turn WHERE ')} FOR UPDATE OF s"
+        f"{_SPACE}, ?::int)) {sql.replace(' WHERE ', ' CROSS JOIN turn WHERE ')} FOR UPDATE OF s"
     )
+
+
+IDLE_CONNECTIONS = 4
+"""Connections that a handle keeps at hand."""
+
+_AT_ONCE = 32
+"""Events, and blobs, that an append may bring in one statement."""
+
+
+@cache
+def _append_text(events: int, contents: int) -> str:
+    def values(types: Sequence[str], count: int) -> str:
+        row = f"({', '.join(f'?::{name}' for name in types)})"
+        return f"(VALUES {', '.join([row] * count)}) AS v"
+
+    def hung(insert: str, types: Sequence[str], count: int) -> str:
+        head, _, rest = insert.partition(" VALUES (")
+        return f"{head} SELECT v.* FROM moved CROSS JOIN {values(types, count)} {rest.partition(')')[2]}"
+
+    stored = f", stored AS ({hung(blobs.INSERT, _BLOB_TYPES, contents)})" if contents else ""
+    moved = rows.MOVE.replace(" WHERE ", " FROM turn WHERE ")
+    return _text(
+        "WITH turn AS MATERIALIZED (SELECT set_config('synchronous_commit', 'on', true), "
+        f"set_config('lock_timeout', ?, true), pg_advisory_xact_lock({_SPACE}, ?::int)), "
+        f"moved AS ({moved} RETURNING 1){stored} {hung(rows.INSERT, _EVENT_TYPES, events)}"
+    )
+
+
+def _turn(session: bytes) -> int:
+    # Two sessions that share it only wait for each other without need.
+    return int.from_bytes(session[-4:], "big", signed=True)
 
 
 class PostgresDatabase(Database):
@@ -131,32 +178,29 @@ class PostgresDatabase(Database):
     def __init__(self, engine: Engine, url: str, *, read_only: bool, wait: float) -> None:
         super().__init__(url, read_only=read_only, wait=wait)
         self._engine = engine
-        self._readers = engine.execution_options(sawlog_begin=_READ)
-        self._writers = engine.execution_options(
-            sawlog_begin="BEGIN; SET LOCAL synchronous_commit = on; "
-            f"SET LOCAL lock_timeout = {max(1, int(wait * 1000))}"
-        )
-        event.listen(engine, "begin", _begin)
+        self._idle: list[Connection] = []
+        self._patience = max(1, int(wait * 1000))
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
         """A transaction that sees one state of the store, on a connection of the pool."""
         self._usable(writing=False)
-        yield from self._transaction(self._readers)
+        yield from self._transaction(_READ)
 
     @contextmanager
     def write(self) -> Iterator[Transaction]:
         """A transaction on a connection of the pool."""
         self._usable(writing=True)
-        yield from self._transaction(self._writers)
+        yield from self._transaction(
+            f"BEGIN; SET LOCAL synchronous_commit = on; SET LOCAL lock_timeout = {self._patience}"
+        )
 
-    def _transaction(self, engine: Engine) -> Iterator[Transaction]:
+    def _transaction(self, begin: str) -> Iterator[Transaction]:
         committing = False
         try:
-            with self._connected(engine) as connection:
-                raw = _raw(connection)
-                transaction = connection.get_transaction()
-                assert transaction is not None
+            with self._lent() as connection:
+                raw = _awake(connection)
+                transaction = _begun(connection, begin)
                 try:
                     yield PostgresTransaction(raw)
                     committing = True
@@ -167,11 +211,53 @@ class PostgresDatabase(Database):
                     else:
                         transaction.rollback()
                     raise
-        except Exception as error:
-            driver = getattr(error, "orig", error)
-            if isinstance(driver, psycopg.Error):
-                raise named(driver, self.url, committing) from error
-            raise
+        except (psycopg.Error, DBAPIError) as error:
+            raise self._named(error, committing) from error
+
+    @contextmanager
+    def _lent(self) -> Iterator[Connection]:
+        # A few connections stay out of SQLAlchemy's pool between uses: taking one from there and
+        # giving it back costs as much as a small statement.
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._engine.connect()
+        try:
+            yield connection
+        finally:
+            if self.closed or connection.invalidated or len(self._idle) >= IDLE_CONNECTIONS:
+                connection.close()
+            else:
+                self._idle.append(connection)
+
+    def _named(self, error: psycopg.Error | DBAPIError, committing: bool) -> StoreError:
+        driver = getattr(error, "orig", error)
+        assert isinstance(driver, psycopg.Error)
+        return named(driver, self.url, committing)
+
+    def append_at_once(
+        self, session: bytes, move: Values, events: Sequence[Values], contents: Sequence[Values]
+    ) -> bool:
+        """Move a head and insert what comes with it, in one statement and one round trip.
+
+        It takes the session's turn, then its row, and only then writes: what is inserted hangs on
+        the row that was moved.
+        """
+        self._usable(writing=True)
+        if len(events) > _AT_ONCE or len(contents) > _AT_ONCE:
+            return False
+        text = _append_text(len(events), len(contents))
+        values = [str(self._patience), _turn(session), *move]
+        for row in (*contents, *events):
+            values += row
+        try:
+            with self._lent() as connection:
+                raw = _awake(connection)
+                return raw.execute(text, values, prepare=True).rowcount == len(events)
+        except pg.UniqueViolation:
+            return False
+        except (psycopg.Error, DBAPIError) as error:
+            raise self._named(error, committing=True) from error
 
     def renew_epoch(self) -> bytes:
         """Begin a new life of the store, as after a restore; followers must start anew.
@@ -185,28 +271,11 @@ class PostgresDatabase(Database):
             tx.run("UPDATE sawlog.store SET epoch = ?", (epoch,))
         return epoch
 
-    @contextmanager
-    def _connected(self, engine: Engine) -> Iterator[Connection]:
-        # A pooled connection may have died in its sleep: BEGIN finds out, while nothing is lost.
-        connection = engine.connect()
-        try:
-            try:
-                connection.begin()
-            except (psycopg.OperationalError, DBAPIError):
-                if not _raw(connection).closed:
-                    raise
-                connection.invalidate()
-                connection.close()
-                self._engine.dispose()
-                connection = engine.connect()
-                connection.begin()
-            yield connection
-        finally:
-            connection.close()
-
     def close(self) -> None:
         """Close the pool."""
         self.closed = True
+        while self._idle:
+            self._idle.pop().close()
         self._engine.dispose(close=True)
 
 
@@ -216,18 +285,37 @@ def _raw(connection: Connection) -> psycopg.Connection[Any]:
     return raw
 
 
-def _begin(connection: Connection) -> None:
-    statement = connection.get_execution_options().get("sawlog_begin")
-    if statement:
-        _raw(connection).execute(statement)
+def _awake(connection: Connection) -> psycopg.Connection[Any]:
+    # A connection may have died in its sleep. The server's farewell then waits to be read, and a
+    # new connection taken now is worth more than an error about an append that never left.
+    raw = _raw(connection)
+    if select.select([raw.fileno()], [], [], 0)[0]:
+        try:
+            raw.execute("SELECT 1")
+        except psycopg.Error:
+            connection.invalidate()
+            raw = _raw(connection)
+    return raw
 
 
 def _engine(url: str) -> Engine:
     try:
         # The driver opens no transactions: ours begin with one message that also sets them up.
-        return create_engine(url, isolation_level="AUTOCOMMIT", pool_size=5, max_overflow=95)
+        engine = create_engine(url, isolation_level="AUTOCOMMIT", pool_size=5, max_overflow=95)
     except (ArgumentError, ValueError) as error:
         raise NoStore(f"{url} is no URL of a PostgreSQL database ({error})") from error
+    event.listen(engine, "connect", _on_connect)
+    event.listen(engine, "begin", _on_begin)
+    return engine
+
+
+def _on_connect(raw: psycopg.Connection[Any], _: object) -> None:
+    # One size of integer, so that a statement is prepared once and not once a size.
+    raw.adapters.register_dumper(int, Int8BinaryDumper)
+
+
+def _on_begin(connection: Connection) -> None:
+    _raw(connection).execute(connection.info["sawlog_begin"])
 
 
 def open_postgresql(url: str, *, read_only: bool, wait: float) -> PostgresDatabase:
@@ -254,6 +342,11 @@ def open_postgresql(url: str, *, read_only: bool, wait: float) -> PostgresDataba
     return database
 
 
+def _begun(connection: Connection, begin: str) -> RootTransaction:
+    connection.info["sawlog_begin"] = begin
+    return connection.begin()
+
+
 def _found(tx: Transaction) -> int:
     there = tx.one("SELECT to_regclass('sawlog.store') IS NOT NULL")
     if there is None or not there[0]:
@@ -278,14 +371,13 @@ class _PostgresChange:
 def change_postgresql(url: str, wait: float) -> Iterator[_PostgresChange]:
     """Hold a database, in one transaction, for its migrations; see `database.change_schema`."""
     engine = _engine(url)
-    event.listen(engine, "begin", _begin)
     shown = engine.url.render_as_string(hide_password=True)
     begin = (
         f"BEGIN; SET LOCAL lock_timeout = {max(1, int(wait * 1000))}; "
         f"SELECT pg_advisory_xact_lock({_SPACE}, 0); CREATE SCHEMA IF NOT EXISTS sawlog"
     )
     try:
-        with engine.execution_options(sawlog_begin=begin).begin() as connection:
+        with engine.connect() as connection, _begun(connection, begin):
             found = _found(PostgresTransaction(_raw(connection)))
             check_schema(shown, found)
             yield _PostgresChange(connection, found)

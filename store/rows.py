@@ -27,6 +27,16 @@ INSERT = (
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
+# The head moves only from where it was read, and only under the fence that was read with it.
+MOVE = (
+    "UPDATE sawlog.sessions SET head = ?, digest = ?, touched_at = ? "
+    "WHERE sid = ? AND head = ? AND fence = ?"
+)
+MOVE_AND_END_LEASE = (
+    "UPDATE sawlog.sessions SET head = ?, digest = ?, touched_at = ?, "
+    "fence = fence + 1, owner = NULL, expires_at = NULL WHERE sid = ? AND head = ? AND fence = ?"
+)
+
 _NONE = type(None)
 _HEAD = (int, bytes, str, int, int, int, str, int, int, int)
 # Columns may hold anything in SQLite, and a flipped bit makes a text of a number. The commitment

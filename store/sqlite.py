@@ -17,6 +17,7 @@ from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from sawlog.store import blobs, rows
 from sawlog.store.database import (
     SCHEMA,
     Database,
@@ -61,8 +62,7 @@ def _text(sql: str) -> str:
 class SqliteTransaction(Transaction):
     """A transaction on an sqlite3 connection."""
 
-    def __init__(self, raw: sqlite3.Connection, url: str, alone: bool = False) -> None:
-        self.alone = alone
+    def __init__(self, raw: sqlite3.Connection, url: str) -> None:
         self._raw = raw
         self._url = url
         self._execute = raw.execute
@@ -79,6 +79,14 @@ class SqliteTransaction(Transaction):
     def run_many(self, sql: str, rows: Sequence[Values]) -> None:
         """Run a statement once for each row of values."""
         self._execute_many(_text(sql), rows)
+
+    def run_new(self, sql: str, rows: Sequence[Values]) -> bool:
+        """Insert rows; False when one of them is there already, and the transaction is spoilt."""
+        try:
+            self._execute_many(_text(sql), rows)
+        except sqlite3.IntegrityError:
+            return False
+        return True
 
     def hold(self, sql: str, tenant: str, session: bytes) -> Row | None:
         """Run the query: BEGIN IMMEDIATE already keeps all other writers out."""
@@ -158,10 +166,31 @@ class SqliteDatabase(Database):
         self._usable(writing=True)
         return _Turn(self)
 
+    def append_at_once(
+        self, session: bytes, move: Values, events: Sequence[Values], contents: Sequence[Values]
+    ) -> bool:
+        """Move a head and insert what comes with it; see `Database.append_at_once`."""
+        try:
+            with self.write() as tx:
+                if tx.run(rows.MOVE, move) != 1:
+                    return False
+                if contents:
+                    tx.run_many(blobs.INSERT, contents)
+                if not tx.run_new(rows.INSERT, events):
+                    raise _Taken
+                tx.written += sum(len(row[-1]) for row in (*events, *contents))
+        except _Taken:
+            return False
+        return True
+
     def close(self) -> None:
         """Close all connections; a writing one moves the WAL into the database first."""
         self.closed = True
         self._let_go()
+
+
+class _Taken(Exception):
+    """Undoes a transaction that met an id which was there already."""
 
 
 def _let_go(turn: threading.Lock, idle: list[Reader], writers: list[_Writer], process: int) -> None:
@@ -230,7 +259,7 @@ class _Writer:
         self._side = SideLock(f"{path}-lock")
         self._raw = connect_to_write(path, url, wait, self._side)
         self._connection = _sqlalchemy_on(self._raw, self._begin)
-        self._tx = SqliteTransaction(self._raw, url, alone=True)
+        self._tx = SqliteTransaction(self._raw, url)
         # What writers left behind that were killed before they could tidy up.
         self._unmoved = CHECKPOINT_BYTES if wal_size(path) > CHECKPOINT_BYTES else 0
 

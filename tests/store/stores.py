@@ -1,0 +1,83 @@
+"""Stores and events for the tests of the log; also what a third party does to register a type."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from sawlog import migrations
+from sawlog.store.database import Database, open_database
+from sawlog.store.envelope import NewEvent
+from sawlog.store.events import CORE
+from sawlog.store.events.base import Payload
+from sawlog.store.events.registry import event
+from sawlog.store.text import Text
+
+ROOT = Path(__file__).parents[2]
+
+
+@event("test.note", 1, open=True)
+class Note(Payload):
+    """An open event of a third party."""
+
+    text: Text = ""
+
+
+@event("test.deed", 1)
+class Deed(Payload):
+    """An event of a third party that only the driver of a session may append."""
+
+    text: Text = ""
+
+
+REGISTRY = CORE.extended((Note, Deed))
+
+
+def made(url: str, **options: object) -> Database:
+    """The store at a URL, made first where it must be."""
+    if url.startswith("postgresql"):
+        migrations.upgrade(url)
+    return open_database(url, **options)  # type: ignore[arg-type]
+
+
+def note(text: str = "", **fields: object) -> NewEvent:
+    """An open event."""
+    return NewEvent(payload=Note(text=text), source="user", **fields)  # type: ignore[arg-type]
+
+
+def deed(text: str = "", **fields: object) -> NewEvent:
+    """An event that needs the lease where one is live."""
+    return NewEvent(payload=Deed(text=text), source="harness", **fields)  # type: ignore[arg-type]
+
+
+def counted(start: int = 1) -> Callable[[], bytes]:
+    """A maker of ids or salts that counts."""
+    numbers = itertools.count(start)
+    return lambda: next(numbers).to_bytes(16, "big")
+
+
+def python(code: str, *arguments: str, **options: object) -> subprocess.Popen[str]:
+    """A fresh Python process that runs `code`, with the checkout's `tests` importable."""
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environ,
+        **options,  # type: ignore[call-overload]
+    )
+
+
+def finished(processes: Sequence[subprocess.Popen[str]]) -> list[str]:
+    """What each of the processes printed. Fails with a process's words if it failed."""
+    printed: list[str] = []
+    for process in processes:
+        out, err = process.communicate(timeout=300)
+        assert process.returncode == 0, err
+        printed.append(out)
+    return printed
