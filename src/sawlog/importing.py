@@ -77,7 +77,7 @@ def import_path(
     it is above a bound, ConfigError for a format that does not exist.
     """
     out: list[Imported] = []
-    for file in _files(path, format):
+    for file in files_of(path, format):
         for session in read_file(file, format):
             out.append(import_session(log.store, session, progress))
     return out
@@ -106,7 +106,8 @@ def _reader(path: Path, format: str) -> ModuleType:
     )
 
 
-def _files(path: Path, format: str) -> Iterator[Path]:
+def files_of(path: Path, format: str = "auto") -> Iterator[Path]:
+    """The file itself, or the files of the format below a folder, in the order of their paths."""
     if not path.is_dir():
         yield path
         return
