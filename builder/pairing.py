@@ -128,6 +128,15 @@ def _changed(
     return replace(state, waiting=(*state.waiting[:at], new, *state.waiting[at + 1 :]))
 
 
+def forked(state: State) -> State:
+    """The state of a fork: what was open at the parent is not this session's to answer."""
+    waiting = tuple(
+        call if call.gone else replace(call, denied="forked", because=0, approval="")
+        for call in state.waiting
+    )
+    return replace(state, waiting=waiting)
+
+
 def settled(state: State, shown: Iterable[int]) -> State:
     """The state in which calls that are not among the shown seqs are settled for good.
 
@@ -297,7 +306,7 @@ def unit_refs(unit: Unit, waiting: dict[int, Waiting], trims: frozenset[int]) ->
 def event_refs(one: News, trims: frozenset[int]) -> list[Ref]:
     """The entries of one event in the forms that were fixed when it was appended."""
     if one.erased:
-        return [Ref("history", one.seq, 1, "erased")]
+        return [Ref("history", one.seq, part, "erased") for part in range(1, one.parts + 1)]
     if one.seq in trims:
         return [Ref("history", one.seq, 1, "stub")]
     return [

@@ -27,7 +27,12 @@ from sawlog.store.events.conversation import (
     ToolRequested,
     ToolStarted,
 )
-from sawlog.store.events.lifecycle import CompactionCompleted, HistoryRewound, HistoryTrimmed
+from sawlog.store.events.lifecycle import (
+    CompactionCompleted,
+    HistoryRewound,
+    HistoryTrimmed,
+    SessionForked,
+)
 from sawlog.store.events.registry import Erased, Unknown
 from sawlog.store.events.steps import (
     AttemptAnswered,
@@ -105,8 +110,11 @@ def fold(state: State, event: Event) -> State:
                 blocked=f"event {event.seq} is of type {event.type} version {event.version}, "
                 "which is not known here",
             )
+        case SessionForked():
+            return replace(pairing.forked(state), open_step=0, attempts=0, unsettled=0)
         case Erased() if event.shown:
-            one = News(event.seq, event.id, event.type, event.step, 1, erased=True)
+            parts = entry_count(event)
+            one = News(event.seq, event.id, event.type, event.step, parts, erased=True)
             return replace(state, news=state.news.append(one))
         case _:
             return state
@@ -129,6 +137,8 @@ def entry_count(event: Event) -> int:
             return max(1, len(event.content.parts))
         case ToolsChanged():
             return len(event.content.tools)
+        case Erased():
+            return event.content.parts
         case _:
             return 1
 

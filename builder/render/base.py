@@ -310,7 +310,7 @@ class Rendering(ABC):
         to = self._bound.get(entry.bound)
         if to is None:
             return "not_sent"
-        if self.thinking == "disabled" and entry.bound != "compaction":
+        if self.thinking == "disabled" and entry.bound in _SWITCHED:
             return "thinking_off"
         if to == "none":
             return ""
@@ -409,6 +409,8 @@ class Rendering(ABC):
         """A medium as a part of a message or a result."""
 
 
+# Bound items that the parameter `thinking` switches on and off.
+_SWITCHED = frozenset({"thinking", "redacted_thinking", "reasoning_content"})
 _TOOL_MEMBERS = frozenset({"type", "name", "description", "parameters", "strict", "format"})
 
 

@@ -530,6 +530,8 @@ class Session:
         state = self._state
         if state is None or state.seq - self._snapshot_at < _SNAPSHOT_EVERY or state.news:
             return
+        # The last two are kept: should the newest not fit the chain, the one before it does.
+        self._log.snapshot_drop(self._row, upto=self._snapshot_at - 1)
         self._snapshot_at = state.seq
         self._window.forget()
         self._log.snapshot_put(

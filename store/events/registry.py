@@ -43,10 +43,11 @@ class Unknown(msgspec.Struct, frozen=True):
 
 
 class Erased(msgspec.Struct, frozen=True):
-    """An event whose content was erased."""
+    """An event whose content was erased; `parts` is how many entries it had in packets."""
 
     type: str
     version: int
+    parts: int = 1
 
 
 Content = Payload | Unknown | Erased

@@ -8,7 +8,7 @@ import pytest
 
 from sawlog.builder.build import Refusal
 from sawlog.store.events.conversation import MessageUser, ToolFinished
-from sawlog.store.events.lifecycle import ForeignRecord
+from sawlog.store.events.lifecycle import ForeignRecord, SessionForked
 from tests.builder.memory import Story, told
 
 CASES = {
@@ -112,6 +112,18 @@ def test_forty_packets_in_a_row_need_a_full_manifest_now_and_then() -> None:
     assert story.log.state.sent[:] == story.built[-1].refs[:]
     full = next(built for built in story.built[1:] if not built.base)
     assert len(full.parts) == 1
+
+
+def test_case_58_open_calls_of_the_parent_show_forked_in_the_child() -> None:
+    story = Story().run("U A[c1,c2,c3] R1 S2")
+    story.log.append(SessionForked("00" * 16, story.log.state.seq, "00" * 32), source="harness")
+    assert story.shown() == "U A[c1,c2,c3] c1 c2 c3 R1 syn(forked)c2 syn(forked)c3"
+
+
+def test_case_58_a_synthetic_result_that_was_sent_stays_in_the_child() -> None:
+    story = Story().run("U P A[c1] S1 P")
+    story.log.append(SessionForked("00" * 16, story.log.state.seq, "00" * 32), source="harness")
+    assert story.run("U2").shown() == "U A[c1] c1 syn(unknown)c1 U2"
 
 
 def test_nothing_to_send() -> None:

@@ -272,7 +272,7 @@ def test_a_provider_that_binds_to_nothing_takes_any_of_its_own() -> None:
     assert b'"content":"so","reasoning_content":"because \\u00fc"}' in message
 
 
-# --- DeepSeek, Responses ----------------------------------------------------------------------------
+# --- DeepSeek, Responses --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
