@@ -147,8 +147,10 @@ def test_the_last_step_stays_open_until_a_record_ends_it() -> None:
     only = session("turns")
     ended = [event.step for event in events(only) if isinstance(event.payload, StepCompleted)]
     assert ended == [1, 2, 3]
-    # The end of step 2 is shown by the event that completes its turn.
-    assert by_position(only, 20)[0].step == 2
+    # The end of step 2 is shown by the event that completes its turn, and was before it.
+    end = by_position(only, 20)[0]
+    assert end.step == 2
+    assert end.occurred_at == by_position(only, 17)[0].occurred_at
 
 
 # --- interrupts, pairs ----------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from sawlog.formats.pairs import Pairs
 from sawlog.formats.tally import Tally
 from sawlog.formats.times import moment
 from sawlog.store.content import BoundPart, TextPart
+from sawlog.store.envelope import UNKNOWN_TIME
 from sawlog.store.errors import UnknownFormat
 from sawlog.store.events import lifecycle
 from sawlog.store.events.base import Record
@@ -98,6 +99,7 @@ class Rollout:
         self._pairs = Pairs()
         # The step that runs: only reasoning came of it so far; the turn was broken off, or failed.
         self._open = False
+        self._replied_at = UNKNOWN_TIME
         self._only_reasoning = False
         self._aborted = False
         self._failed = ""
@@ -127,7 +129,7 @@ class Rollout:
         batch = Batch(
             self.source_id,
             Record(FORMAT, line.position, line.digest, line.text),
-            moment(value.get("timestamp")),
+            _time(line),
             self.tally,
             self._last,
         )
@@ -176,7 +178,9 @@ class Rollout:
             elif self._only_reasoning and self._failed:
                 batch.add(StepFailed(reason=self._failed, reconstructed=True), step=step)
             else:
-                batch.add(StepCompleted(reconstructed=True), step=step)
+                # It ended when its last item came, not when the record was written that shows it.
+                end = StepCompleted(reconstructed=True)
+                batch.add(end, step=step, occurred_at=self._replied_at)
         self._open = False
         self._aborted = False
         self._failed = ""
@@ -223,6 +227,7 @@ class Rollout:
         if item.place == REPLY:
             self._begin()
             step = self.tally.steps
+            self._replied_at = _time(line)
             self._only_reasoning = self._only_reasoning and _is_reasoning(payload)
         elif item.place in (INPUT, RESULT):
             self._end(batch, aborted=is_abort(payload))
@@ -287,6 +292,10 @@ class Rollout:
         )
         self._surface = left
         return True
+
+
+def _time(line: Line) -> int:
+    return moment((line.value or {}).get("timestamp"))
 
 
 def _keep(batch: Batch, kind: str) -> None:
