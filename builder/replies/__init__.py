@@ -26,7 +26,9 @@ from sawlog.store.errors import ConfigError
 
 __all__ = ["Answered", "RefusedReply", "Running", "body_text", "parse"]
 
-_READERS: dict[str, Callable[[Received], Answered | RefusedReply | Running]] = {
+Reader = Callable[[Received], Answered | RefusedReply | Running]
+
+_READERS: dict[str, Reader] = {
     "anthropic": anthropic.read,
     "openai-chat": openai_chat.read,
     "openai-responses": openai_responses.read,
@@ -46,17 +48,21 @@ def parse(
     if reader is None:
         raise ConfigError(f"there is no API {api!r}; known are {', '.join(_READERS)}")
     reply = received(api, status, headers, body)
-    if not 200 <= status < 300:
-        return refused(reply)
-    if not is_object(reply.body):
-        return malformed(reply, _why_no_object(reply.body))
-    fault = error_in(reply.body)
-    if fault is not None:
-        return refusal(reply, fault)
     try:
-        return reader(reply)
+        return _read(reader, reply)
     except Malformed as error:
         return malformed(reply, str(error))
+    except RecursionError:
+        return malformed(reply, "the body is nested too deeply")
+
+
+def _read(reader: Reader, reply: Received) -> Answered | RefusedReply | Running:
+    if not 200 <= reply.status < 300:
+        return refused(reply)
+    if not is_object(reply.body):
+        raise Malformed(_why_no_object(reply.body))
+    fault = error_in(reply.body)
+    return reader(reply) if fault is None else refusal(reply, fault)
 
 
 def _why_no_object(body: str) -> str:

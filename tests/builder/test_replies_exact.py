@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +13,7 @@ from sawlog.builder.replies.source import closes, elements, fields, is_empty, is
 from sawlog.store.codec import sealed
 from sawlog.store.content import BoundPart, RawPart
 from sawlog.store.events.conversation import MessageAssistant, ToolRequested
-from tests.builder.reading import answered, assert_exact, parts_of
+from tests.builder.reading import answered, assert_exact, parts_of, plain
 
 APIS = ("anthropic", "openai-chat", "openai-responses", "deepseek-chat")
 
@@ -25,16 +25,17 @@ SPACES = st.text(" \t\n\r", max_size=2)
 
 @st.composite
 def written(draw: st.DrawFn, value: Any) -> str:
-    """JSON text of a value, with spaces and escapes wherever they may stand; str subclasses and
-    numbers are sources already."""
+    """JSON text of a value, with spaces and escapes wherever they may stand."""
     space = draw(SPACES)
     if isinstance(value, Source):
         return f"{space}{value.text}{space}"
     if isinstance(value, dict):
-        inner = [f"{draw(written(k))}:{draw(written(v))}" for k, v in value.items()]
+        pairs = cast(dict[str, Any], value).items()
+        inner = [f"{draw(written(key))}:{draw(written(one))}" for key, one in pairs]
         return f"{space}{{{','.join(inner) or space}}}{space}"
     if isinstance(value, list):
-        return f"{space}[{','.join(draw(written(one)) for one in value) or space}]{space}"
+        listed: list[Any] = value
+        return f"{space}[{','.join(draw(written(one)) for one in listed) or space}]{space}"
     escaped = json.dumps(value, ensure_ascii=draw(st.booleans()) or _halves(value))
     return f"{space}{escaped}{space}"
 
@@ -58,50 +59,52 @@ VALUES = st.recursive(
 OBJECTS = st.dictionaries(TEXTS, VALUES, max_size=3)
 
 
-def claude_blocks() -> st.SearchStrategy[dict[str, Any]]:
-    text = st.builds(lambda t, c: {"type": "text", "text": t, "citations": c}, TEXTS, VALUES)
-    thinking = st.builds(
-        lambda t, s: {"type": "thinking", "thinking": t, "signature": s}, TEXTS, TEXTS
+Fields = dict[str, Any]
+
+
+def typed(type: str, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Fields]:
+    """Objects of a type with these fields."""
+    return st.fixed_dictionaries({"type": st.just(type), **fields})
+
+
+def other(type: str) -> st.SearchStrategy[Fields]:
+    """Objects of a type with any fields."""
+
+    def with_type(fields: Fields) -> Fields:
+        return {**fields, "type": type}
+
+    return OBJECTS.map(with_type)
+
+
+BLOCKS = (
+    typed("text", text=TEXTS, citations=VALUES)
+    | typed("thinking", thinking=TEXTS, signature=TEXTS)
+    | typed("tool_use", id=TEXTS, name=TEXTS, input=OBJECTS, caller=VALUES)
+    | other("server_tool_use")
+)
+PARTS = typed("output_text", text=TEXTS, annotations=VALUES)
+ITEMS = (
+    typed(
+        "message",
+        role=st.just("assistant"),
+        content=st.lists(PARTS, max_size=2),
+        phase=VALUES,
     )
-    call = st.builds(
-        lambda i, n, a, c: {"type": "tool_use", "id": i, "name": n, "input": a, "caller": c},
-        TEXTS, TEXTS, OBJECTS, VALUES,
-    )  # fmt: skip
-    other = OBJECTS.map(lambda fields: {**fields, "type": "server_tool_use"})
-    return text | thinking | call | other
-
-
-def items() -> st.SearchStrategy[dict[str, Any]]:
-    part = st.builds(
-        lambda t, a: {"type": "output_text", "text": t, "annotations": a}, TEXTS, VALUES
-    )
-    message = st.builds(
-        lambda parts, phase: {
-            "type": "message", "role": "assistant", "content": parts, "phase": phase
-        },
-        st.lists(part, max_size=2), VALUES,
-    )  # fmt: skip
-    reasoning = OBJECTS.map(lambda fields: {**fields, "type": "reasoning"})
-    call = st.builds(
-        lambda i, n, a: {"type": "function_call", "call_id": i, "name": n, "arguments": a},
-        TEXTS, st.text(min_size=1), TEXTS,
-    )  # fmt: skip
-    other = OBJECTS.map(lambda fields: {**fields, "type": "web_search_call"})
-    return message | reasoning | call | other
-
-
-def messages() -> st.SearchStrategy[dict[str, Any]]:
-    call = st.builds(
-        lambda i, n, a, x: {"id": i, "function": {"name": n, "arguments": a}, "extra": x},
-        TEXTS, TEXTS, TEXTS | OBJECTS, VALUES,
-    )  # fmt: skip
-    return st.builds(
-        lambda text, thought, calls, other: {
-            "role": "assistant", "content": text, "reasoning_content": thought,
-            "tool_calls": calls, "other": other,
-        },
-        TEXTS | st.none(), TEXTS | st.none(), st.lists(call, max_size=3), VALUES,
-    )  # fmt: skip
+    | typed("function_call", call_id=TEXTS, name=st.text(min_size=1), arguments=TEXTS)
+    | other("reasoning")
+    | other("web_search_call")
+)
+CALLED = st.fixed_dictionaries({"name": TEXTS, "arguments": TEXTS | OBJECTS})
+MESSAGES = st.fixed_dictionaries(
+    {
+        "content": TEXTS | st.none(),
+        "reasoning_content": TEXTS | st.none(),
+        "tool_calls": st.lists(
+            st.fixed_dictionaries({"id": TEXTS, "function": CALLED, "extra": VALUES}), max_size=3
+        ),
+        "other": VALUES,
+    }
+)
 
 
 @st.composite
@@ -111,11 +114,11 @@ def replies(draw: st.DrawFn) -> tuple[str, str]:
     stop = draw(st.sampled_from(["stop", "length", "max_tokens", "tool_use", "incomplete"]))
     body: dict[str, Any] = {"id": draw(TEXTS), "model": draw(TEXTS), "usage": draw(OBJECTS)}
     if api == "anthropic":
-        body |= {"content": draw(st.lists(claude_blocks(), max_size=4)), "stop_reason": stop}
+        body |= {"content": draw(st.lists(BLOCKS, max_size=4)), "stop_reason": stop}
     elif api == "openai-responses":
-        body |= {"output": draw(st.lists(items(), max_size=4)), "status": stop}
+        body |= {"output": draw(st.lists(ITEMS, max_size=4)), "status": stop}
     else:
-        body["choices"] = [{"message": draw(messages()), "finish_reason": stop}]
+        body["choices"] = [{"message": draw(MESSAGES), "finish_reason": stop}]
     return api, draw(written(body))
 
 
@@ -127,7 +130,7 @@ def test_every_source_is_a_slice_of_the_body(reply: tuple[str, str]) -> None:
     assert_exact(found, body)
     for part in parts_of(found):
         if isinstance(part, BoundPart | RawPart):
-            assert json.loads(part.source) is not None
+            assert json.loads(plain(part.source)) is not None
     for one in found.parts_and_calls:
         payload = one if isinstance(one, ToolRequested) else MessageAssistant(one)
         sealed(payload)  # every text can be stored

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sawlog.builder.replies import parse
+from sawlog.builder.replies import RefusedReply, parse
 from sawlog.store.errors import ConfigError
 from tests.builder.reading import refused
 
@@ -163,8 +163,8 @@ def test_a_request_id_comes_from_the_body_when_no_header_has_it() -> None:
         (b'{"content":"\x00"}', "no JSON object"),
         (b"\x00\xff\xfe", "no JSON object"),
         (b"{}", "no"),
-        (b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "no JSON object"),
-        (b'{"a":"\\ud800","b":' + b"[" * 100_000, "no JSON object"),
+        (b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply"),
+        (b'{"a":"\\ud800","b":' + b"[" * 100_000, "nested too deeply"),
     ],
 )
 def test_what_is_no_reply_is_malformed_and_kept(api: str, body: bytes, why: str) -> None:
@@ -178,6 +178,19 @@ def test_a_long_page_is_not_all_a_message() -> None:
     found = refused(OPENAI, 502, "x" * 1_000_000)
     assert len(found.message) == 2000
     assert len(found.body) == 1_000_000
+
+
+@pytest.mark.parametrize("lead", ["", '"\\ud800",'])
+def test_nesting_up_to_the_edge_of_what_python_reads_never_raises(lead: str) -> None:
+    """There a whole body is still read, and a part of it, deeper in the stack, no more."""
+    kinds = set[str]()
+    for depth in range(600, 1100, 3):
+        value = f"[{lead}{'[' * depth}{']' * depth}]"
+        call = f'{{"type":"tool_use","id":"t","name":"n","input":{value}}}'
+        found = parse(ANTHROPIC, 200, {}, f'{{"content":[{call}]}}'.encode())
+        kinds.add(found.kind if isinstance(found, RefusedReply) else "read")
+        assert isinstance(parse(OPENAI, 500, {}, f'{{"error":{value}}}'.encode()), RefusedReply)
+    assert kinds == {"read", "malformed"}
 
 
 def test_an_unknown_api_is_named() -> None:
