@@ -153,8 +153,9 @@ def _append_text(events: int, contents: int) -> str:
         return f"(VALUES {', '.join([row] * count)}) AS v"
 
     def hung(insert: str, types: Sequence[str], count: int) -> str:
-        head, _, rest = insert.partition(" VALUES (")
-        return f"{head} SELECT v.* FROM moved CROSS JOIN {values(types, count)} {rest.partition(')')[2]}"
+        into, _, rest = insert.partition(" VALUES (")
+        after = rest.partition(")")[2]
+        return f"{into} SELECT v.* FROM moved CROSS JOIN {values(types, count)}{after}"
 
     stored = f", stored AS ({hung(blobs.INSERT, _BLOB_TYPES, contents)})" if contents else ""
     moved = rows.MOVE.replace(" WHERE ", " FROM turn WHERE ")
