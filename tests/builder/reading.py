@@ -109,6 +109,6 @@ def strings(value: Any) -> Sequence[str]:
     if isinstance(value, dict):
         return [text for inner in cast(dict[str, Any], value).values() for text in strings(inner)]
     if isinstance(value, list):
-        listed: list[Any] = value
+        listed = cast(list[object], value)
         return [text for inner in listed for text in strings(inner)]
     return []

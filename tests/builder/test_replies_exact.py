@@ -34,7 +34,7 @@ def written(draw: st.DrawFn, value: Any) -> str:
         inner = [f"{draw(written(key))}:{draw(written(one))}" for key, one in pairs]
         return f"{space}{{{','.join(inner) or space}}}{space}"
     if isinstance(value, list):
-        listed: list[Any] = value
+        listed = cast(list[object], value)
         return f"{space}[{','.join(draw(written(one)) for one in listed) or space}]{space}"
     escaped = json.dumps(value, ensure_ascii=draw(st.booleans()) or _halves(value))
     return f"{space}{escaped}{space}"
