@@ -66,6 +66,8 @@ class Rendering(ABC):
     tools: ClassVar[Section]
     messages: ClassVar[bytes]
     """How the sections of the body begin and end."""
+    free_form: ClassVar[bool] = False
+    """True of an API that has calls without JSON."""
     raw_types: ClassVar[dict[str, frozenset[str]]]
     """Types of this API's own parts that may stand in `user`, `result`, `assistant`."""
 
@@ -92,6 +94,8 @@ class Rendering(ABC):
         self._paused = False
         if not self.system.opens and any(one.head == "system" for one in profile.carriers):
             raise ConfigError(f"profile {profile.named}: {self.api} has no field for system text")
+        if profile.custom and not self.free_form:
+            raise ConfigError(f"profile {profile.named}: {self.api} has no free-form calls")
         head = self._head()
         before = before_body(self.method, profile.path, self._headers)
         self._body = Body(before, head, self.system, self.tools, self.messages)

@@ -17,4 +17,5 @@ class DeepSeekChat(OpenAIChat):
 
     api = "deepseek-chat"
     may_set = ()
+    free_form = False
     raw_types: ClassVar[dict[str, frozenset[str]]] = {}

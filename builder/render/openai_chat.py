@@ -28,6 +28,7 @@ class OpenAIChat(Rendering):
     api = "openai-chat"
     owned = ("messages", "tools", "model")
     may_set: ClassVar[tuple[str, ...]] = ("openai-beta",)
+    free_form = True
     system = Section(b"", b"")  # system text is a message here
     tools = Section(b',"tools":[', b"]")
     messages = b',"messages":['

@@ -49,6 +49,7 @@ class OpenAIResponses(Rendering):
     api = "openai-responses"
     owned = ("input", "instructions", "tools", "model")
     may_set: ClassVar[tuple[str, ...]] = ("openai-beta",)
+    free_form = True
     system = Section(b',"instructions":"', b'"', rb"\n\n")
     tools = Section(b',"tools":[', b"]")
     messages = b',"input":['

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from sawlog.builder.packet import Binding, Entry, Header, Request
 from sawlog.builder.profiles import PROFILES, Profile, profile_for
@@ -21,7 +23,7 @@ Message = list[Entry]
 
 def entry(kind: str, text: str, **more: object) -> Entry:
     """An entry of the history with the standing that its kind has."""
-    role, _, part = kind.partition("/")
+    role = kind.partition("/")[0]
     authority, trust = {
         "system": ("system", "trusted"),
         "developer": ("developer", "trusted"),
@@ -54,7 +56,10 @@ def system(text: str, kind: str = "system") -> Entry:
 
 def tool(name: str, **members: object) -> Entry:
     """A tool on offer."""
-    source = {"name": name, "parameters": {"type": "object", "properties": {}}} | members
+    source: dict[str, object] = {
+        "name": name,
+        "parameters": {"type": "object", "properties": {}},
+    } | members
     return entry("tool", json.dumps(source), name=name)
 
 
@@ -110,10 +115,9 @@ def rendered(api: str, entries: Sequence[Entry], params: str = PARAMS, **more: o
     return one.request()
 
 
-def body(request: Request) -> dict[str, object]:
+def body(request: Request) -> dict[str, Any]:
     """The JSON of a request's body."""
-    value = json.loads(request.body)
-    assert isinstance(value, dict)
+    value: dict[str, Any] = json.loads(request.body)
     return value
 
 
@@ -185,25 +189,30 @@ def media_parts(draw: st.DrawFn, role: str) -> Entry:
     return entry(f"{role}/media", text, name=kind, data=data)
 
 
-def other_parts(role: str) -> st.SearchStrategy[Entry]:
+RAW = (
+    '{"type":"web_search_call","status":"completed"}',
+    '{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{}}',
+    '{"type":"web_search_tool_result","tool_use_id":"srvtoolu_1","content":[]}',
+    '{"type":"ghost_snapshot"}',
+    "no json",
+)
+
+
+@st.composite
+def other_parts(draw: st.DrawFn, role: str) -> Entry:
     """A part that is neither plain text nor a medium."""
-    return st.one_of(
-        st.builds(
-            lambda api, source: entry(f"{role}/raw", source, api=api),
-            st.sampled_from(APIS),
-            st.sampled_from(
-                (
-                    '{"type":"web_search_call","status":"completed"}',
-                    '{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{}}',
-                    '{"type":"web_search_tool_result","tool_use_id":"srvtoolu_1","content":[]}',
-                    '{"type":"ghost_snapshot"}',
-                    "no json",
-                )
-            ),
-        ),
-        st.builds(lambda text: entry(f"{role}/incomplete", text, name="run", status="ok"), texts),
-        st.builds(lambda text: entry(f"{role}/withheld", text, name="thinking"), texts),
-    )
+    part = draw(st.sampled_from(("raw", "incomplete", "withheld")))
+    if part == "raw":
+        api = draw(st.sampled_from(APIS))
+        return entry(f"{role}/raw", draw(st.sampled_from(RAW)), api=api)
+    name = "run" if part == "incomplete" else "thinking"
+    return entry(f"{role}/{part}", draw(texts), name=name)
+
+
+@st.composite
+def plain_parts(draw: st.DrawFn, role: str, *, named: bool = False) -> Entry:
+    """A plain text."""
+    return entry(role, draw(texts), name=draw(names) if named else "")
 
 
 @st.composite
@@ -212,7 +221,7 @@ def spoken(draw: st.DrawFn) -> Message:
     role = draw(
         st.sampled_from(("user", "user", "user", "notice", "late", "observation", "developer"))
     )
-    text = st.builds(lambda text, name: entry(role, text, name=name), texts, names)
+    text = plain_parts(role, named=True)
     parts = st.one_of(text, text, media_parts(role), other_parts(role))
     found = draw(st.lists(parts, min_size=1, max_size=3))
     trust = draw(st.sampled_from(("", "", "", "untrusted")))
@@ -238,7 +247,7 @@ def units(draw: st.DrawFn, step: int) -> list[Message]:
         api = draw(st.sampled_from(APIS))
         kind, source = THOUGHTS[api]
         parts.append(bound(kind, api, source.replace("%d", str(step)), readable="hm"))
-    text = st.builds(says, texts)
+    text = plain_parts("assistant")
     parts += draw(st.lists(st.one_of(text, text, other_parts("assistant")), max_size=3))
     calls = [
         call(id, name, source, call_kind=kind)
@@ -260,7 +269,7 @@ def units(draw: st.DrawFn, step: int) -> list[Message]:
     messages = [_joined(parts, step=step)]
     for one in calls:
         inner = st.one_of(
-            st.builds(lambda text: entry("result", text), texts),
+            plain_parts("result"),
             media_parts("result"),
             other_parts("result"),
         )
@@ -272,8 +281,6 @@ def units(draw: st.DrawFn, step: int) -> list[Message]:
 
 def _joined(parts: Sequence[Entry], **more: object) -> Message:
     """Parts as one message."""
-    from msgspec.structs import replace
-
     return [replace(part, first=at == 0, **more) for at, part in enumerate(parts)]
 
 

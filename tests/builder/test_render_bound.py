@@ -203,7 +203,7 @@ def test_another_provider_never_gets_it() -> None:
 def test_a_binding_that_does_not_hold_is_named(binding: Binding | None, why: str) -> None:
     thought = bound("thinking", "anthropic", '{"type":"thinking","thinking":"","signature":"s"}')
     request = rendered(
-        "anthropic", [user("go"), thought, says("so", first=False)], bindings=lambda step: binding
+        "anthropic", [user("go"), thought, says("so", first=False)], bindings={0: binding}.get
     )
     assert noted(request)[0] == (1, f"left_out {why}")
 
@@ -314,7 +314,11 @@ def reasoning(follower: str, call_id: str = "", *, named: bool = True) -> Entry:
     """A reasoning item that the fake provider sealed in front of such an item."""
     id = reasoning_id(FAKE_KEY, follower + call_id)
     sealed = seal(FAKE_KEY, Sealed(id, follower, "fc_1" if call_id else "msg_1", call_id))
-    item = {"type": "reasoning", "summary": [], "encrypted_content": sealed}
+    item: dict[str, object] = {
+        "type": "reasoning",
+        "summary": list[str](),
+        "encrypted_content": sealed,
+    }
     return bound("reasoning", "openai-responses", json.dumps({"id": id} | item if named else item))
 
 

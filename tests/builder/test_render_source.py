@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from sawlog.builder.profiles import PROFILES
 from sawlog.builder.render.source import DEPTH, is_string, members, mended, string_value
 from sawlog.builder.render.writing import Writing
-from tests.builder.entries import PROFILES
 
 values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
