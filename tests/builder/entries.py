@@ -56,10 +56,8 @@ def system(text: str, kind: str = "system") -> Entry:
 
 def tool(name: str, **members: object) -> Entry:
     """A tool on offer."""
-    source: dict[str, object] = {
-        "name": name,
-        "parameters": {"type": "object", "properties": {}},
-    } | members
+    parameters: dict[str, object] = {"type": "object", "properties": {}}
+    source = {"name": name, "parameters": parameters, **members}
     return entry("tool", json.dumps(source), name=name)
 
 

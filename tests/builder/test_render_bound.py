@@ -314,12 +314,9 @@ def reasoning(follower: str, call_id: str = "", *, named: bool = True) -> Entry:
     """A reasoning item that the fake provider sealed in front of such an item."""
     id = reasoning_id(FAKE_KEY, follower + call_id)
     sealed = seal(FAKE_KEY, Sealed(id, follower, "fc_1" if call_id else "msg_1", call_id))
-    item: dict[str, object] = {
-        "type": "reasoning",
-        "summary": list[str](),
-        "encrypted_content": sealed,
-    }
-    return bound("reasoning", "openai-responses", json.dumps({"id": id} | item if named else item))
+    item: dict[str, object] = {"id": id} if named else {}
+    item |= {"type": "reasoning", "summary": [], "encrypted_content": sealed}
+    return bound("reasoning", "openai-responses", json.dumps(item))
 
 
 def test_reasoning_goes_back_in_front_of_its_call() -> None:
