@@ -39,7 +39,6 @@ def rendered(session: Recorded, step: int, api: str, model: str) -> StepPacket:
         refs=assembly.refs,
         entries=assembly.entries,
         missing=packet.missing,
-        absent=packet.absent,
         semantic=assembly.semantic(packet.missing),
         request=request,
     )

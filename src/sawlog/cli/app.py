@@ -1,0 +1,102 @@
+"""The verbs and their options as one program, and the one place where its errors end."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from sawlog.cli import audit, demo, doctor, errors, exchange, packet, show
+from sawlog.cli.place import Settings
+
+_HELP = """The log of what the model saw: look into recorded agent sessions.
+
+\b
+  sawlog demo                          see it work, offline
+  sawlog import ~/.codex/sessions      read transcripts into the log
+  sawlog ls                            what is there
+  sawlog show -                        the newest session
+  sawlog packet -@3                    what the model saw at step 3
+
+A session is named by its name, its id, the beginning of its id, or - for the newest one; a step by
+SESSION@STEP. The store is an SQLite file (by default in your user data directory) or a PostgreSQL
+database. Every command takes --json. Exit codes: 0 fine, 1 a check found something, 2 usage or
+configuration, 3 conflict or lease, 4 damaged data.
+"""
+
+app = typer.Typer(
+    help=_HELP,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    # Plain help: drawing it with rich would cost more than all else that it needs.
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for _name, _verb, _short in (
+    ("demo", demo.demo, "See an agent killed, reopened and every packet replayed."),
+    ("import", exchange.import_, "Read transcripts into the log."),
+    ("ls", show.ls, "List the sessions of the store."),
+    ("show", show.show, "Show a session's conversation, or a step of it."),
+    ("packet", packet.packet, "Show what the model saw at a step."),
+    ("why", audit.why, "Say why a text was or was not seen at a step."),
+    ("diff", audit.diff, "Show what two packets differ in."),
+    ("verify", audit.verify, "Replay every step, check chain and contents."),
+    ("export", exchange.export, "Write a session as JSON lines."),
+    ("salvage", exchange.salvage, "Save what is whole of a damaged session."),
+    ("migrate", exchange.migrate, "Make or upgrade the tables of a store."),
+    ("doctor", doctor.doctor, "Look the store and the installation over."),
+):
+    app.command(_name, short_help=_short)(_verb)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        import sawlog
+
+        print(f"sawlog {sawlog.__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _options(
+    context: typer.Context,
+    store: Annotated[
+        str,
+        typer.Option(
+            envvar="SAWLOG_STORE",
+            metavar="URL",
+            help="The store: a file (agent.db), sqlite:///FILE or postgresql+psycopg://…",
+        ),
+    ] = "",
+    tenant: Annotated[
+        str,
+        typer.Option(
+            envvar="SAWLOG_TENANT", metavar="NAME", help="Whose sessions: the tenant's name."
+        ),
+    ] = "default",
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    context.obj = Settings(store, tenant or "default")
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and give its exit code; every expected error becomes one sentence."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    # The newest session's step would pass for an option: @3 alone says the same.
+    given = [text[1:] if text.startswith("-@") else text for text in given]
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # Texts of others are shown whatever the terminal can write.
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = app(given or ["--help"], prog_name="sawlog", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except BaseException as error:
+        return errors.told(error, as_json="--json" in given)

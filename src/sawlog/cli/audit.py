@@ -1,0 +1,314 @@
+"""Audit: why a text was or was not seen, what packets differ in, whether all comes out again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sawlog.cli import errors, place
+from sawlog.cli.output import first_line, progress, say, table, visible, write_json
+from sawlog.cli.show import Json, StepName
+
+if TYPE_CHECKING:
+    from sawlog.audit import Told, Why
+    from sawlog.recorded import Recorded
+    from sawlog.verifying import Report
+
+# --- why ------------------------------------------------------------------------------------------
+
+_REASONS = {
+    "not_yet": "it was recorded only later",
+    "duplicate": "it is a second result of a call",
+    "no_call": "it is a result that no call asked for",
+    "copy": "it is a compaction's own copy",
+    "block_cut": "the policy's block cut left it behind",
+    "compacted": "a compaction replaced it",
+    "rewound": "the history was rewound past it",
+    "trimmed": "the result was trimmed",
+    "other_form": "its event is shown in a form without this text",
+    "header_changed": "a later system text or tool list took its place",
+    "not_shown": "no packet up to here showed it",
+}
+
+
+def why(
+    context: typer.Context,
+    name: StepName,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="A text to look for, as it stands.")],
+    as_json: Json = False,
+) -> None:
+    """Say whether the model saw a text at a step, and where it fell out if not.
+
+    Every part of the log that holds the text is listed: whether it was a candidate for the packet,
+    whether the packet shows it and in which form, and otherwise what took it out and since which
+    step. Two readings of one file can be told apart by the digest of their content.
+
+    \b
+      sawlog why fix-refund@4 'expires_at'
+    """
+    from sawlog.audit import why as ask
+    from sawlog.store.errors import ConfigError
+
+    if not text:
+        raise ConfigError("the text to look for is empty: write some of it")
+    log = place.auditing(context)
+    session, step = place.split_step(name)
+    recorded = place.recorded(log, session)
+    packet = recorded.packet(step)
+    found = ask(recorded, step, text)
+    if as_json:
+        import msgspec
+
+        parts = msgspec.to_builtins(found)
+        write_json(
+            {"session": recorded.id, "step": step, "origin": packet.origin, "text": text}
+            | {"seen": any(one.present for one in found), "parts": parts}
+        )
+        return
+    seen = sum(one.present for one in found)
+    where = f"step {step} of {visible(recorded.name or recorded.id)}"
+    if packet.origin == "reconstructed":
+        where += " (reconstructed)"
+    if not found:
+        say(f"{where}: the log does not hold this text at all")
+        return
+    say(f"{where}: seen in {seen} of the {len(found)} places that hold it")
+    for one in found:
+        say(f"\n  event {one.seq} part {one.part}  {one.type}  {visible(one.source)}")
+        say(f"    {_verdict(one)}")
+        say(f"    version sha256:{one.version}")
+        say(f"    … {first_line(one.excerpt)} …")
+
+
+def _verdict(one: Why) -> str:
+    if one.present:
+        return f"seen, as {one.form}, entry {one.entry}"
+    told = f"not seen: {_REASONS.get(one.reason, one.reason)}"
+    if one.seen_until:
+        told += f"; packets of steps {one.seen_first} to {one.seen_until} had it"
+    if one.out_at:
+        told += f"; since step {one.out_at} it is out"
+    return told
+
+
+# --- diff -----------------------------------------------------------------------------------------
+
+
+def diff(
+    context: typer.Context,
+    old: StepName,
+    new: StepName,
+    as_json: Json = False,
+) -> None:
+    """Show what two packets differ in, entry by entry.
+
+    The steps may be of one session or of two. Entries that only the second has are added (+), those
+    that only the first has removed (-); header values (model, parameters, profile) come first.
+
+    \b
+      sawlog diff fix-refund@3 fix-refund@4
+    """
+    from sawlog.audit import diff as compare
+
+    log = place.auditing(context)
+    before, after = place.recorded_step(log, old), place.recorded_step(log, new)
+    changes = compare(before, after)
+    if as_json:
+        import msgspec
+
+        write_json(
+            {
+                "old": {"session": before.session.id, "step": before.number, "sent": before.sent},
+                "new": {"session": after.session.id, "step": after.number, "sent": after.sent},
+                "changes": msgspec.to_builtins(changes),
+            }
+        )
+        return
+    if not changes:
+        say("the two packets show the same")
+    for change in changes:
+        at = f"entry {change.new_at}" if change.new_at >= 0 else "header"
+        say(f"{change.op} at {at}")
+        for sign, side in (("-", change.old), ("+", change.new)):
+            for entry in side:
+                say(f"  {sign} {_entry(entry)}")
+
+
+def _entry(entry: Told) -> str:
+    what = " ".join(filter(None, (entry.kind, visible(entry.name), entry.status)))
+    return f"{what}  {entry.size:,} bytes sha256:{entry.digest[:16]}…  {first_line(entry.excerpt)}"
+
+
+# --- verify ---------------------------------------------------------------------------------------
+
+
+def verify(
+    context: typer.Context,
+    name: Annotated[
+        str,
+        typer.Argument(metavar="SESSION", help="A name, an id, its beginning, or - (the newest)."),
+    ] = "",
+    everyone: Annotated[bool, typer.Option("--all", help="Check every session.")] = False,
+    anchor: Annotated[
+        str,
+        typer.Option(
+            metavar="HEAD", help="A head's digest noted earlier: the session must still hold it."
+        ),
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """Replay every step of a session by independent paths, and check its chain and its blobs.
+
+    Path `stored` takes each packet from its manifest, `cold` folds the log from its first event
+    and builds it again, `snapshot` goes on from a saved state; imports, which have no manifests,
+    compare `cold`, `snapshot` and `incremental`. Exit code 1: a packet came out otherwise. 4: the
+    stored data is damaged.
+
+    A chain cannot show that its end was cut off: note a head's digest (`sawlog ls --json`) where
+    nobody can change it, and hand it to --anchor. An unkeyed chain proves nothing against the
+    owner of the store.
+
+    \b
+      sawlog verify -
+      sawlog verify --all --json
+      sawlog verify fix-refund --anchor 3f6c…
+    """
+    from sawlog.recorded import Recorded
+    from sawlog.store.errors import ConfigError
+
+    if bool(name) == everyone:
+        raise ConfigError("name the session to check, or say --all")
+    if anchor and everyone:
+        raise ConfigError("--anchor is the head of one session: name the session")
+    wanted = _digest(anchor) if anchor else b""
+    log = place.auditing(context)
+    rows = log.sessions() if everyone else [place.session_row(log.store, name)]
+    reports: list[Report] = []
+    with progress() as tell:
+        for row in rows:
+            session = Recorded(log.store, row)
+            reports.append(_verified(session, tell))
+    held = _anchored(Recorded(log.store, rows[0]), wanted) if wanted else None
+    facts = _facts(reports, {row.id.hex(): row.digest.hex() for row in rows}, held)
+    if as_json:
+        write_json(facts)
+    else:
+        _tell(reports, facts)
+    raise typer.Exit(_verdict_code(reports, held))
+
+
+def _verified(session: Recorded, tell: Any) -> Report:
+    from sawlog.verifying import verify as check
+
+    name = session.name or session.id
+    return check(session, lambda done, total: tell(name, done, total))
+
+
+def _digest(text: str) -> bytes:
+    from sawlog.store.errors import ConfigError
+
+    try:
+        digest = bytes.fromhex(text.removeprefix("sha256:"))
+    except ValueError:
+        digest = b""
+    if len(digest) != 32:
+        raise ConfigError("--anchor takes the 64 hex digits that `sawlog ls --json` calls digest")
+    return digest
+
+
+def _anchored(session: Recorded, digest: bytes) -> int:
+    """The seq at which the session has that digest; -1 when it has it nowhere."""
+    from sawlog.store.codec import genesis
+
+    if digest == genesis(session.row.id):
+        return 0
+    if digest == session.row.digest:
+        return session.row.head
+    for place_ in session.log.stored(session.row):
+        if place_.event is not None and place_.event.digest == digest:
+            return place_.seq
+    return -1
+
+
+def _verdict_code(reports: list[Report], held: int | None) -> int:
+    if held == -1 or any(report.chain != "ok" for report in reports):
+        return errors.DAMAGED
+    return 1 if any(report.differences or report.blocked for report in reports) else 0
+
+
+def _facts(reports: list[Report], heads: dict[str, str], held: int | None) -> dict[str, Any]:
+    import msgspec
+
+    paths: dict[str, str] = {}
+    for report in reports:
+        for path, state in report.paths.items():
+            paths[path] = _worse(paths.get(path), state)
+    differences = [(report, one) for report in reports for one in report.differences]
+    first = None
+    if differences:
+        report, one = differences[0]
+        first = {"session": report.session, **msgspec.to_builtins(one), "text": str(one)}
+    broken = [report for report in reports if report.chain != "ok"]
+    facts: dict[str, Any] = {
+        "sessions": len(reports),
+        "steps": sum(report.steps for report in reports),
+        "events": sum(report.events for report in reports),
+        "paths": paths,
+        "differences": len(differences),
+        "first": first,
+        "chain": broken[0].bad_seq if broken else "ok",
+        "damaged": [
+            {"session": one.session, "name": one.name, "seq": one.bad_seq, "why": one.chain}
+            for one in broken
+        ],
+        "blocked": [
+            {"session": one.session, "name": one.name, "at": one.blocked}
+            for one in reports
+            if one.blocked
+        ],
+        "heads": heads,
+    }
+    if held is not None:
+        facts["anchor"] = "missing" if held < 0 else held
+    return facts
+
+
+def _worse(one: str | None, other: str) -> str:
+    """What two sessions' states of a path come to: a difference outweighs all, `ok` absence."""
+    order = ("absent", "ok", "differs")
+    return max(one or other, other, key=order.index)
+
+
+def _tell(reports: list[Report], facts: dict[str, Any]) -> None:
+    rows = [
+        (
+            first_line(report.name or report.session, 60),
+            str(report.events),
+            str(report.steps),
+            " ".join(f"{path}={state}" for path, state in report.paths.items()),
+            "ok" if report.chain == "ok" else f"DAMAGED {visible(report.chain)}",
+        )
+        for report in reports
+    ]
+    if rows:
+        table(rows, header=("session", "events", "steps", "paths", "chain"))
+        say()
+    for report in reports:
+        if report.blocked:
+            say(f"{visible(report.name or report.session)}: stopped at {visible(report.blocked)}")
+        for one in report.differences[:5]:
+            say(f"{visible(report.name or report.session)}: {one}")
+        if len(report.differences) > 5:
+            say(f"  and {len(report.differences) - 5} more")
+    if "anchor" in facts:
+        held = facts["anchor"]
+        say(
+            "the anchor is no longer in the session: its end was cut off, or its log rewritten"
+            if held == "missing"
+            else f"the anchor holds: it is the digest at event {held}"
+        )
+    say(
+        f"{facts['sessions']} sessions, {facts['steps']} steps, "
+        f"{facts['differences']} differences, {len(facts['damaged'])} damaged"
+    )

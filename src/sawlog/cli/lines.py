@@ -1,0 +1,164 @@
+"""What an event says, as text for a person: nothing here reaches a packet."""
+
+from __future__ import annotations
+
+from sawlog.store import text as texts
+from sawlog.store.content import (
+    BoundPart,
+    IncompletePart,
+    MediaPart,
+    Part,
+    RawPart,
+    TextPart,
+)
+from sawlog.store.directory import SessionRow
+from sawlog.store.errors import Damaged
+from sawlog.store.event import Event
+from sawlog.store.events import conversation as talk
+from sawlog.store.events import lifecycle as life
+from sawlog.store.events import steps, world
+from sawlog.store.events.base import Payload
+from sawlog.store.events.registry import Erased, Unknown
+from sawlog.store.log import Log
+from sawlog.store.text import Text, TextObject
+
+BOOKKEEPING = frozenset(
+    "attempt.answered attempt.running attempt.sent compaction.started foreign.record "
+    "packet.built packet.recorded policy.set session.created step.completed tool.started "
+    "tools.changed".split()
+)
+"""Types that a reader of the conversation can do without."""
+
+_LARGE = 1_000_000
+"""Bytes above which a content is named and not read for a glance."""
+
+
+class Teller:
+    """Tells events of one session. `whole` reads contents of any size."""
+
+    def __init__(self, log: Log, session: SessionRow, *, whole: bool = False) -> None:
+        self._log = log
+        self._session = session
+        self._whole = whole
+
+    def tell(self, event: Event) -> str:
+        """What the event says."""
+        content = event.content
+        if isinstance(content, Unknown):
+            kept = "may be passed over" if content.ignorable else "stops the projector here"
+            return f"[a type that is not registered here, version {content.version}; it {kept}]"
+        if isinstance(content, Erased):
+            return "[erased]"
+        return self._payload(content)
+
+    def text(self, text: Text) -> str:
+        """A text, or what is known of one that is too large for a glance or gone."""
+        if not isinstance(text, TextObject) or not text.blob:
+            return texts.plain(text, {})
+        named = f"[{text.size:,} bytes, sha256:{text.blob}]"
+        if text.size > _LARGE and not self._whole:
+            return named
+        try:
+            raw = self._log.blob(self._session, bytes.fromhex(text.blob))
+        except Damaged:
+            return f"{named} [damaged]"
+        return f"{named} [missing]" if raw is None else texts.plain(text, {text.blob: raw})
+
+    def parts(self, parts: tuple[Part, ...]) -> str:
+        """The parts of a message or result."""
+        return "\n".join(self._part(part) for part in parts)
+
+    def _part(self, part: Part) -> str:
+        match part:
+            case TextPart():
+                return self.text(part.text)
+            case MediaPart():
+                where = f"sha256:{part.blob}" if part.blob else self.text(part.url or part.file)
+                return f"[{part.media} {where}]"
+            case BoundPart():
+                readable = self.text(part.text)
+                return f"[{part.kind}] {readable or 'sealed: only its provider can read it'}"
+            case RawPart():
+                return f"[{part.api}] {self.text(part.source)}"
+            case IncompletePart():
+                return f"[a call of {self.text(part.name)} that was cut off] {self.text(part.text)}"
+            case _:
+                return f"[withheld: {part.kind}, {part.reason}]"
+
+    def _payload(self, content: Payload) -> str:
+        match content:
+            case talk.MessageUser() | talk.MessageSystem() | talk.MessageAssistant():
+                return self.parts(content.parts)
+            case world.ObservationRecorded():
+                name = self.text(content.name)
+                return f"{name}: {self.parts(content.parts)}" if name else self.parts(content.parts)
+            case world.ToolsChanged():
+                return ", ".join(self.text(tool.name) for tool in content.tools) or "none"
+            case life.SessionCreated():
+                origin = f" from {content.format} {self.text(content.source_id)}"
+                return self.text(content.name) + (origin if content.format else "")
+            case life.SessionForked():
+                return f"from {content.parent} at {content.at}"
+            case life.HistoryRewound():
+                return f"back to event {content.to}: {self.text(content.reason)}"
+            case life.HistoryTrimmed():
+                return (
+                    f"{len(content.calls)} results as {content.form}: {self.text(content.reason)}"
+                )
+            case life.CompactionCompleted():
+                summary = self.text(content.summary)
+                kept = f"{len(content.history)} events go on"
+                return f"{kept}: {summary}" if summary else kept
+            case life.ForeignRecord():
+                line = self.text(content.record.line) if content.record else ""
+                return f"{self.text(content.kind)} {line}"
+            case _:
+                return self._call(content)
+
+    def _call(self, content: Payload) -> str:
+        match content:
+            case talk.ToolRequested():
+                return f"{self.text(content.name)} {self.text(content.arguments)}"
+            case talk.ToolStarted():
+                return content.effect
+            case talk.ToolFinished():
+                status = "" if content.status == "ok" else f"[{content.status}] "
+                return status + self.parts(content.parts)
+            case talk.ToolDenied():
+                return f"{content.kind}: {self.text(content.reason)}"
+            case talk.ApprovalRequested():
+                return self.text(content.question)
+            case talk.ApprovalDecided():
+                word = "allowed" if content.allow else "denied"
+                return f"{word} by {self.text(content.by)}: {self.text(content.reason)}"
+            case _:
+                return self._step(content)
+
+    def _step(self, content: Payload) -> str:
+        match content:
+            case steps.PacketBuilt():
+                return (
+                    f"{self.text(content.model)}, {content.size:,} bytes for {content.api}, "
+                    f"request sha256:{content.request}"
+                )
+            case steps.PolicySet():
+                return f"{content.policy}"
+            case steps.AttemptSent():
+                return f"attempt {content.number}"
+            case steps.AttemptAnswered():
+                return (
+                    f"attempt {content.number}: {content.status}, "
+                    f"{self.text(content.stop_reason)} {self.text(content.usage)}"
+                )
+            case steps.AttemptRefused():
+                return f"attempt {content.number}: {content.kind}: {self.text(content.message)}"
+            case steps.AttemptLost():
+                return f"attempt {content.number}: {self.text(content.reason)}"
+            case steps.StepCompleted():
+                return self.text(content.stop_reason)
+            case steps.StepFailed() | steps.StepRefused() | steps.StepAbandoned():
+                return self.text(content.reason)
+            case _:
+                import msgspec
+
+                return msgspec.json.encode(content).decode()

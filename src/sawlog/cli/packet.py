@@ -1,0 +1,179 @@
+"""Audit: a step's packet, as it was sent or as another provider would get it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sawlog.cli import place
+from sawlog.cli.output import excerpt, say, table, visible, write_bytes, write_json
+from sawlog.cli.show import All, Json
+
+if TYPE_CHECKING:
+    from sawlog.recorded import Recorded, StepPacket
+
+
+def packet(
+    context: typer.Context,
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="SESSION@STEP", help="A step, such as -@3; with --call only the session."
+        ),
+    ],
+    provider: Annotated[
+        str,
+        typer.Option(
+            metavar="P",
+            help="Show it as anthropic, openai-chat, openai-responses or deepseek-chat gets it.",
+        ),
+    ] = "",
+    model: Annotated[str, typer.Option(help="The model to render for, with --provider.")] = "",
+    raw: Annotated[bool, typer.Option("--raw", help="Write the request's body, byte for byte.")] = (
+        False
+    ),
+    call: Annotated[
+        str, typer.Option(metavar="ID", help="Find the step that asked for this tool call.")
+    ] = "",
+    everything: All = False,
+    as_json: Json = False,
+) -> None:
+    """Show what the model saw at a step: the packet that its decision was made on.
+
+    A packet that sawlog built is replayed from the log and comes out byte for byte as it was sent.
+    A step of an imported transcript is reconstructed: the packet says so, and names what the model
+    saw and the file does not hold.
+
+    \b
+      sawlog packet fix-refund@4                        its entries, section by section
+      sawlog packet fix-refund@4 --raw > request.json   exactly the bytes that were sent
+      sawlog packet - --call toolu_01A                  the packet behind a tool call
+      sawlog packet -@4 --provider openai-chat --raw    the same packet for another provider
+    """
+    from sawlog.store.errors import ConfigError
+
+    if raw and as_json:
+        raise ConfigError("--raw writes the bytes and --json describes them: give one of the two")
+    if model and not provider:
+        raise ConfigError("--model goes with --provider: name the provider, too")
+    log = place.auditing(context)
+    if call:
+        session = place.recorded(log, name)
+        step = session.step_of_call(call)
+    else:
+        text, step = place.split_step(name)
+        session = place.recorded(log, text)
+    found = session.packet(step)
+    if provider:
+        found = _for_provider(session, step, found, provider, model)
+    if raw:
+        write_bytes(*found.request.chunks)
+    elif as_json:
+        write_json(_as_json(session, step, found))
+    else:
+        _print(session, step, found, everything)
+
+
+def _for_provider(
+    session: Recorded, step: int, found: StepPacket, provider: str, model: str
+) -> StepPacket:
+    from sawlog.rerender import rendered
+    from sawlog.session import APIS
+    from sawlog.store.errors import ConfigError
+
+    api = APIS.get(provider)
+    if api is None:
+        known = ", ".join(dict.fromkeys(APIS.values()))
+        raise ConfigError(f"there is no provider {provider!r}: use one of {known}")
+    if api == found.header.api and model in ("", found.header.model):
+        return found
+    return rendered(session, step, api, model or found.header.model)
+
+
+def _as_json(session: Recorded, step: int, found: StepPacket) -> dict[str, Any]:
+    import hashlib
+
+    return {
+        "session": session.id,
+        "name": session.name,
+        "step": step,
+        "origin": found.origin,
+        "built_at": found.built_at or None,
+        "sees": found.sees,
+        "api": found.header.api,
+        "model": found.header.model,
+        "params": found.header.params,
+        "profile": str(found.header.profile),
+        "renderer": str(found.header.renderer),
+        "method": found.request.method,
+        "path": found.request.path,
+        "headers": dict(found.request.headers),
+        "size": found.request.size,
+        "body_sha256": hashlib.sha256(found.body).hexdigest(),
+        "request_digest": found.request.digest,
+        "packet_digest": found.semantic,
+        "missing": list(found.missing),
+        "notes": [
+            {"entry": entry, "what": what, "why": why} for entry, what, why in found.request.notes
+        ],
+        "entries": [
+            {
+                "section": entry.section,
+                "kind": entry.kind,
+                "first": entry.first,
+                "authority": entry.authority,
+                "trust": entry.trust,
+                "status": entry.status,
+                "name": entry.name,
+                "call_id": entry.call_id,
+                "text": entry.text,
+                "seq": ref.seq or None,
+                "part": ref.part,
+                "form": ref.form,
+            }
+            for entry, ref in zip(found.entries, found.refs, strict=True)
+        ],
+    }
+
+
+_ORIGINS = {
+    "built": "as it was built before it was sent",
+    "reconstructed": "reconstructed: the transcript shows the step and not its request",
+    "rendered": "as it would be for another provider: it was never sent like this",
+}
+
+
+def _print(session: Recorded, step: int, found: StepPacket, everything: bool) -> None:
+    header = found.header
+    say(f"step {step} of {visible(session.name or session.id)}")
+    rows = [
+        ("packet", _ORIGINS[found.origin]),
+        ("sees", f"events 1 to {found.sees}"),
+        ("for", f"{header.api}, model {visible(header.model)}"),
+        ("rules", f"profile {header.profile}, renderer {header.renderer}"),
+        ("request", f"{found.request.size:,} bytes, sha256:{found.request.digest}"),
+        ("content", f"{len(found.entries):,} entries, sha256:{found.semantic}"),
+    ]
+    if found.missing:
+        name = "missing" if found.origin == "built" else "absent"
+        rows.append((name, ", ".join(map(visible, found.missing))))
+    table(rows, indent="  ")
+    section = ""
+    for at, (entry, ref) in enumerate(zip(found.entries, found.refs, strict=True)):
+        if entry.section != section:
+            section = entry.section
+            say(f"\n{section}")
+        what = " ".join(filter(None, (entry.kind, visible(entry.name), entry.status)))
+        form = "" if ref.form == "full" else f", {ref.form}"
+        origin = f"event {ref.seq}{form}" if ref.seq else ref.form
+        trust = "" if entry.trust == "trusted" else f", {entry.trust}"
+        say(f"{at:>5}  {what}  ({origin}{trust})")
+        said = entry.readable if entry.part == "bound" and entry.readable else entry.text
+        text = visible(said) if everything else excerpt(said, 3, 160)
+        for line in text.split("\n") if text else ():
+            say(f"         {line}")
+    if found.request.notes:
+        say("\nwhat this provider gets otherwise")
+        for number, what, why in found.request.notes:
+            say(f"{number:>5}  {visible(what)}: {visible(why)}")

@@ -1,0 +1,88 @@
+"""The demo's agent: the loop of the README, in a process that can be killed.
+
+`python -m sawlog.demo.agent SESSION PROVIDER REPOSITORY REPORTS`; the store and the tenant are in
+SAWLOG_STORE and SAWLOG_TENANT. Run again, it goes on where the log says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import sys
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from sawlog.agentlog import open as open_log
+from sawlog.call import Call
+from sawlog.demo import script
+from sawlog.demo.repository import Workshop
+from sawlog.session import Session
+from sawlog.step import Step
+from sawlog.tools import tool
+
+TTL = 1.0
+"""Seconds that the lease of a dead agent holds others off."""
+
+_WAIT = 30.0
+
+
+def main(session: str, provider: str, repository: Path, reports: Path) -> None:
+    """Work until the model asks for nothing more."""
+    workshop = Workshop(repository, reports)
+    log = open_log(os.environ["SAWLOG_STORE"], os.environ["SAWLOG_TENANT"])
+    with log, log.session(session, ttl=TTL, wait=_WAIT) as s:
+        s.system(script.SYSTEM)
+        s.tools(
+            [
+                tool(workshop.read_file, effect="read_only"),
+                tool(workshop.edit_file),
+                tool(workshop.run_tests, effect="read_only"),
+            ]
+        )
+        s.user(script.TASK, key="task")
+        while True:
+            step = s.step(script.API, model=script.MODEL, **script.PARAMETERS)
+            cut_off = s.open_calls()
+            reply = step.send(partial(post, provider, step))
+            if not reply.tool_calls:
+                break
+            for call in reply.tool_calls:
+                work(s, workshop, call)
+            for call in cut_off:
+                if workshop.began(call.event_id):
+                    # The model was told that nobody knows. The run has gone on alone since.
+                    late = s.tool(call)
+                    late.result(workshop.late_report(call.event_id))
+                    late.finish()
+
+
+def work(s: Session, workshop: Workshop, call: Call) -> None:
+    """Run one call: its start is in the log before it acts, its result after."""
+    with s.tool(call) as run:
+        workshop.key = run.key
+        result = call.run()
+        run.result(result)
+        if call.name == "read_file":
+            version = hashlib.sha256(result.encode()).hexdigest()
+            run.saw(str(call.args["path"]), version=version)
+
+
+def post(provider: str, step: Step, body: bytes) -> bytes:
+    """Send a request's bytes with the standard library alone. Raises OSError for a refusal."""
+    connection = http.client.HTTPConnection(urlsplit(provider).netloc, timeout=60)
+    try:
+        headers = {**step.headers, "content-type": "application/json", "x-api-key": "demo"}
+        connection.request(step.method, step.path, body, headers)
+        response = connection.getresponse()
+        answer = response.read()
+    finally:
+        connection.close()
+    if response.status != 200:
+        raise OSError(f"the provider answered {response.status}: {answer.decode()}")
+    return answer
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), Path(sys.argv[4]))
