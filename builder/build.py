@@ -184,7 +184,7 @@ def _assembled(
     ]
     verdicts.extend(
         Verdict(one.seq, 1, "pairing", "dropped", one.flag or "not_shown")
-        for one in cache.arrangement.aside
+        for one in cache.arrangement.aside()
     )
     at = len(header)
     if rules.budgeted and assembly.total > rules.window - rules.reserve:
@@ -270,7 +270,7 @@ def _standing(
     if "trimmed" in state.cuts:
         history = _trimmed(history, frozenset(state.trims))
     refs = [*header, *history]
-    if state.base:
+    if state.base or state.cuts:
         _name_breaks(state, refs, same_header, breaks)
     cache.measured = measured
     if old is not None and len(old.refs) <= len(refs) and old.refs == refs[: len(old.refs)]:

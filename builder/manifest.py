@@ -50,19 +50,24 @@ def write(state: State, refs: Sequence[Ref]) -> tuple[int, tuple[Keep | Run, ...
     """The base (0: none) and the manifest for the next packet, whose entries are `refs`."""
     if not state.sent_at or state.links >= MAX_LINKS or not state.base:
         return 0, encode(refs, (), known_parts(state, older=True), state.gaps)
-    parts = encode(refs, state.base, known_parts(state, older=False), ())
+    parts = encode(refs, state.base, known_parts(state, older=False), (), state.sent_at)
     if names_older(state, parts):
-        parts = encode(refs, state.base, known_parts(state, older=True), state.gaps)
+        known = known_parts(state, older=True)
+        parts = encode(refs, state.base, known, state.gaps, state.sent_at)
     return state.sent_at, parts
 
 
 def encode(
-    refs: Sequence[Ref], base: Sequence[Ref], known: Mapping[int, int], gaps: Iterable[int]
+    refs: Sequence[Ref],
+    base: Sequence[Ref],
+    known: Mapping[int, int],
+    gaps: Iterable[int],
+    base_at: int = 0,
 ) -> tuple[Keep | Run, ...]:
     """The manifest of `refs` as a difference to `base` (empty: a full one).
 
     `known` gives the parts of each shown event that new runs may cover; `gaps` are further seqs of
-    shown events that no run may span.
+    shown events that no run may span. Events after `base_at` are in no base.
     """
     out: list[Keep | Run] = []
     fresh: list[Ref] = []
@@ -73,7 +78,7 @@ def encode(
     while at < len(refs):
         if there < len(base) and refs[at] == base[there]:
             start = there
-        elif base:
+        elif base and refs[at].seq <= base_at:
             if places is None:
                 places = {ref: place for place, ref in reversed(list(enumerate(base)))}
             start = places.get(refs[at], -1)

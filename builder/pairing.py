@@ -154,20 +154,25 @@ def rewound(state: State, to: int) -> State:
     """The state in which nothing after event `to` is shown, results included."""
     news = [one for one in state.news if one.seq <= to]
     answered = [entry for entry in state.answered.items() if entry[1].result <= to]
-    paired = {one.call for one in news if one.kind == "tool.finished" and one.call}
-    old = {call.seq: call for call in state.waiting if call.seq <= to}
-    waiting = dict(old)
-    for one in news:
-        if one.kind == "tool.requested" and one.seq not in paired and one.seq not in old:
-            # Its result is rewound. That it had one says that it was started.
-            waiting[one.seq] = Waiting(one.seq, one.id, one.call_id, one.step, started=True)
     return replace(
         state,
         news=Vec(news),
         answered=Index(answered),
-        waiting=tuple(waiting[seq] for seq in sorted(waiting)),
+        waiting=still_waiting(news, [call for call in state.waiting if call.seq <= to]),
         orphans=tuple(orphan for orphan in state.orphans if orphan[1] <= to),
     )
+
+
+def still_waiting(news: Iterable[News], before: Iterable[Waiting]) -> tuple[Waiting, ...]:
+    """The calls that wait once only these news are left: those before, and those whose result
+    left. That a call had a result says that it was started."""
+    news = list(news)
+    waiting = {call.seq: call for call in before}
+    paired = {one.call for one in news if one.kind == "tool.finished" and not one.flag}
+    for one in news:
+        if one.kind == "tool.requested" and one.seq not in paired and one.seq not in waiting:
+            waiting[one.seq] = Waiting(one.seq, one.id, one.call_id, one.step, started=True)
+    return tuple(waiting[seq] for seq in sorted(waiting))
 
 
 # --- as packets show them ------------------------------------------------------------------------
@@ -211,7 +216,9 @@ class Arrangement:
     def __init__(self) -> None:
         self._news: Vec[News] = Vec()
         self.units: list[Unit] = []
-        self.aside: list[News] = []
+        self._aside: list[News] = []
+        # Results whose call has no place yet: a compaction may list them in any order.
+        self._ahead: dict[int, News] = {}
         self._by_step: dict[int, Unit] = {}
         self._by_call: dict[int, Unit] = {}
         self._last: Unit | None = None
@@ -230,16 +237,20 @@ class Arrangement:
             self._place(news[at])
         self._news = news
 
+    def aside(self) -> list[News]:
+        """The news that packets do not show, each for the reason that its flag names."""
+        return [*self._aside, *self._ahead.values()]
+
     def _place(self, one: News) -> None:
         if one.flag == "copy":
             return
         if one.flag in ("duplicate", "no_call"):
-            self.aside.append(one)
+            self._aside.append(one)
             return
         if one.kind == "tool.finished" and not one.flag:
             unit = self._by_call.get(one.call)
             if unit is None:
-                self.aside.append(one)
+                self._ahead[one.call] = one
             else:
                 unit.results[one.call] = one
                 self._touch(unit)
@@ -267,6 +278,9 @@ class Arrangement:
             self._touch(unit)
         if one.kind == "tool.requested":
             self._by_call[one.seq] = unit
+            result = self._ahead.pop(one.seq, None)
+            if result is not None:
+                unit.results[one.seq] = result
 
     def _new_unit(self, one: News, *, first: bool = False) -> Unit:
         unit = Unit(one, [one], {})

@@ -97,7 +97,7 @@ def fold(state: State, event: Event) -> State:
         case PolicySet():
             return replace(state, policy=event.seq, pairing=content.pairing)
         case HistoryRewound():
-            return _rewound(state, content.to)
+            return _rewound(state, event, content.to)
         case HistoryTrimmed():
             return _trimmed(state, content)
         case CompactionCompleted():
@@ -198,7 +198,8 @@ def _packet(state: State, event: Event, content: PacketBuilt) -> State:
     if grown:
         parts = parts[1:]
     try:
-        refs = expand(parts, base, known_parts(state, older=names_older(state, parts)))
+        older = not content.base or names_older(state, parts)
+        refs = expand(parts, base, known_parts(state, older=older))
     except BadManifest as error:
         return replace(state, blocked=f"the manifest of packet {event.seq} does not read: {error}")
     sent = base.extend(refs) if grown else Vec(refs)
@@ -235,22 +236,15 @@ def _packet(state: State, event: Event, content: PacketBuilt) -> State:
     return pairing.settled(state, ())
 
 
-def _rewound(state: State, to: int) -> State:
-    state = pairing.rewound(state, to)
-    if to >= state.sent_at:
-        return replace(state, cuts=(*state.cuts, "rewound"))
-    # The packet that the history stood on is no longer on the branch: the next manifest is full.
-    return replace(
-        state,
-        sent=Vec(ref for ref in state.sent if ref.seq <= to),
-        base=Vec(),
-        sent_at=0,
-        sent_step=0,
-        links=0,
-        cuts=(*state.cuts, "rewound"),
-        bounds=Vec(bound for bound in state.bounds if bound.seq <= to),
-        current=None,
-    )
+def _rewound(state: State, event: Event, to: int) -> State:
+    if to < state.sent_at:
+        # What that packet cut off would have to come back; this fold does not keep it.
+        return replace(
+            state,
+            blocked=f"event {event.seq} rewinds to before the packet of event {state.sent_at}, "
+            "which this fold does not read",
+        )
+    return replace(pairing.rewound(state, to), cuts=(*state.cuts, "rewound"))
 
 
 def _trimmed(state: State, content: HistoryTrimmed) -> State:
@@ -264,14 +258,21 @@ def _trimmed(state: State, content: HistoryTrimmed) -> State:
 
 def _compacted(state: State, content: CompactionCompleted) -> State:
     by_id = {one.id: one for one in state.news}
-    stay = [by_id[id] for id in content.history if id in by_id]
+    stay = [by_id[id] for id in dict.fromkeys(content.history) if id in by_id]
     news = [replace(one, flag="") if one.flag == "copy" else one for one in stay]
+    seqs = {one.seq for one in news}
     calls = {one.seq for one in news if one.kind == "tool.requested"}
+    answered = [
+        entry
+        for entry in state.answered.items()
+        if entry[1].call in calls and entry[1].result in seqs
+    ]
     state = replace(
         state,
         news=Vec(news),
         sent=Vec(ref for ref in state.sent if ref.section != "history"),
-        answered=Index(entry for entry in state.answered.items() if entry[1].call in calls),
+        answered=Index(answered),
+        waiting=pairing.still_waiting(news, state.waiting),
         orphans=(),
         cuts=(*state.cuts, "compacted"),
         bounds=Vec(),

@@ -34,7 +34,12 @@ from sawlog.store.events.conversation import (
     ToolFinished,
     ToolStarted,
 )
-from sawlog.store.events.lifecycle import ForeignRecord
+from sawlog.store.events.lifecycle import (
+    CompactionCompleted,
+    ForeignRecord,
+    HistoryRewound,
+    HistoryTrimmed,
+)
 from sawlog.store.events.steps import PacketBuilt
 from sawlog.store.events.world import Tool, ToolsChanged
 from tests.builder.memory import RENDERERS, MemoryLog, text
@@ -48,6 +53,7 @@ ACTS = st.tuples(
     st.sampled_from(
         ["user", "step", "step", "step", "start", "start", "result", "result", "result"]
         + ["second", "orphan", "deny", "ask", "decide", "kill", "noise", "system", "tools"]
+        + ["rewind", "trim", "compact"]
     ),
     st.integers(0, 11),
     st.integers(0, 11),
@@ -168,6 +174,27 @@ class Driver:
             source = f'{{"name":"tool","description":"t{a}","parameters":{{"type":"object"}}}}'
             self.log.append(ToolsChanged((Tool("tool", source),)), source="harness")
 
+    def _rewind(self, a: int, b: int) -> None:
+        if b % 2:
+            to = max(1, self.log.state.sent_at, self.log.state.seq - a)
+            self.log.append(HistoryRewound(to), source="harness")
+
+    def _trim(self, a: int, b: int) -> None:
+        if call := self._pick(a):
+            self.log.append(HistoryTrimmed((self._call_id(call),)), source="harness")
+
+    def _compact(self, a: int, b: int) -> None:
+        """A foreign compaction that keeps any of the news, in any order, and a copy of its own."""
+        if b % 2:
+            return
+        copy = self.log.append(MessageUser(text(f"copy {a}"), copy=True), source="harness")
+        ids = [one.id for one in self.log.state.news]
+        kept = [id for at, id in enumerate(ids) if (at * 7 + a) % 3]
+        kept = kept[::-1] if a % 2 else kept
+        history = tuple(dict.fromkeys([*kept, copy.id]))
+        done = CompactionCompleted(foreign=True, history=history, unknown=True)
+        self.log.append(done, source="harness")
+
     def _call_id(self, event_id: str) -> str:
         content: Any = next(e.content for e in self.log.events if e.id == event_id)
         return str(content.call_id)
@@ -184,7 +211,8 @@ def _pairs(entries: Any) -> None:
             assert open_calls and open_calls.pop(0) == entry.call_id
         elif entry.first:
             assert not open_calls, "a message stands between calls and their results"
-        assert before is None or entry.role != "result" or before.role in ("call", "result")
+        if entry.role == "result" and before is not None:
+            assert before.role == "result" or before.authority == "assistant"
         before = entry
     assert not open_calls
 
