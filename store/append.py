@@ -199,8 +199,11 @@ class Appender:
         if contents:
             tx.run_many(blobs.INSERT, contents)
         tx.run_many(rows.INSERT, chain.rows)
-        move = rows.MOVE_AND_END_LEASE if chain.ends_lease else rows.MOVE
-        if tx.run(move, chain.moves()) != 1:
+        move, values = rows.MOVE, chain.moves()
+        if chain.ends_lease:
+            move = rows.MOVE_AND_END_LEASE
+            values = (*values[:3], directory.crc(self._tenant, chain.after()), *values[3:])
+        if tx.run(move, values) != 1:
             raise Conflict("the session's head moved under this append: try again")
         tx.written += sum(len(each[-1]) for each in (*chain.rows, *contents))
 

@@ -2,11 +2,17 @@
 
 A session is found by tenant and id (or name) and by nothing else; one that belongs to another
 tenant and one that does not exist give the same answer.
+
+Head and digest are proved by the chain. The rest of a row is proved by nothing but its check number
+`crc`, which changes with it; the end of a lease, which is no record, and the time of the last
+append, which the last event holds, are not in it.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -16,7 +22,7 @@ from sawlog.store.errors import Damaged, InvalidEvent, NoSession
 
 COLUMNS = (
     "s.sid, s.id, s.name, s.source_id, s.head, s.digest, s.fence, s.owner, s.expires_at, "
-    "s.created_at, s.touched_at, s.parent, s.ancestors"
+    "s.created_at, s.touched_at, s.parent, s.ancestors, s.crc"
 )
 _FROM = f"SELECT {COLUMNS} FROM sawlog.sessions s WHERE s.tenant = ?"
 BY_ID = f"{_FROM} AND s.id = ?"
@@ -27,7 +33,7 @@ _ALL = f"{_FROM} ORDER BY s.sid"
 _IDS = "SELECT sid, id FROM sawlog.sessions WHERE sid IN (*)"
 _INSERT = (
     "INSERT INTO sawlog.sessions (tenant, id, name, source_id, head, digest, fence, created_at, "
-    "touched_at, parent, ancestors) VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?) "
+    "touched_at, parent, ancestors, crc) VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?) "
     "ON CONFLICT DO NOTHING"
 )
 
@@ -75,17 +81,25 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _decode_ancestors = msgspec.json.Decoder(tuple[tuple[int, int], ...]).decode
+_encode = msgspec.msgpack.Encoder().encode
+
+_COUNT, _TEXT = (int,), (str, type(None))
+# Columns may hold anything in SQLite, and a flipped bit makes a text of bytes.
+_SHAPE: tuple[tuple[type, ...], ...] = (
+    *(_COUNT, (bytes,), _TEXT, _TEXT, _COUNT, (bytes,), _COUNT, _TEXT),
+    *((int, type(None)), _COUNT, _COUNT, (int, type(None)), _TEXT, _COUNT),
+)
 
 
 def row_of(row: Row) -> SessionRow:
     """The session that a row of the directory holds. Raises Damaged for one that reads wrong."""
+    wrong = [at for at, kinds in enumerate(_SHAPE) if type(row[at]) not in kinds]
+    if wrong or len(row[1]) != 16 or len(row[5]) != 32:
+        raise damaged(row, "it does not hold what belongs there")
     try:
         ancestors = _decode_ancestors(row[12]) if row[12] else ()
     except msgspec.DecodeError as error:
-        raise Damaged(
-            f"the directory's row of session {row[1].hex()} is damaged: {error}",
-            session=row[1].hex(),
-        ) from error
+        raise damaged(row, str(error)) from error
     return SessionRow(
         sid=row[0],
         id=row[1],
@@ -103,6 +117,42 @@ def row_of(row: Row) -> SessionRow:
     )
 
 
+def damaged(row: Row, why: str) -> Damaged:
+    """The error that names a session whose row in the directory is damaged."""
+    id = row[1].hex() if isinstance(row[1], bytes) else f"with the number {row[0]}"
+    name = f" ({row[2]})" if isinstance(row[2], str) else ""
+    return Damaged(f"the directory's row of session {id}{name} is damaged: {why}", session=id)
+
+
+def crc(tenant: str, row: SessionRow) -> int:
+    """The check number of a session's row in the directory."""
+    return _crc(
+        tenant,
+        row.id,
+        row.name,
+        row.source_id,
+        row.fence,
+        row.owner,
+        row.created_at,
+        row.parent,
+        _line(row.ancestors),
+    )
+
+
+def fits(tenant: str, row: Row) -> bool:
+    """True when a row's check number is that of a session of this tenant."""
+    found: bool = row[13] == _crc(tenant, *row[1:4], *row[6:8], row[9], *row[11:13])
+    return found
+
+
+def _crc(*values: object) -> int:
+    return zlib.crc32(_encode(values))
+
+
+def _line(ancestors: Sequence[tuple[int, int]]) -> str | None:
+    return msgspec.json.encode(ancestors).decode() if ancestors else None
+
+
 def get(tx: Transaction, tenant: str, session: bytes) -> SessionRow:
     """The session of that id. Raises NoSession."""
     row = tx.one(BY_ID, (tenant, session))
@@ -112,10 +162,15 @@ def get(tx: Transaction, tenant: str, session: bytes) -> SessionRow:
 
 
 def hold(tx: Transaction, tenant: str, session: bytes) -> SessionRow:
-    """The session of that id, kept from all other writers until the transaction ends."""
+    """The session of that id, kept from all other writers until the transaction ends.
+
+    Raises NoSession, and Damaged for a row that nobody should build upon.
+    """
     row = tx.hold(BY_ID, tenant, session)
     if row is None:
         raise NoSession(f"there is no session {session.hex()}")
+    if not fits(tenant, row):
+        raise damaged(row, "its check number does not fit")
     return row_of(row)
 
 
@@ -127,24 +182,33 @@ def by_name(tx: Transaction, tenant: str, name: str) -> SessionRow | None:
 
 def matching(tx: Transaction, tenant: str, text: str) -> list[SessionRow]:
     """The session of that name; else those whose id begins with the text, in hex."""
-    named = by_name(tx, tenant, text)
-    if named is not None:
-        return [named]
+    named = _readable(tx.all(_BY_NAME, (tenant, text)))
+    if named:
+        return named
     prefix = text.replace("-", "").lower()
     if not prefix or len(prefix) > 32 or prefix.strip("0123456789abcdef"):
         return []
     low, high = (bytes.fromhex(prefix.ljust(32, fill)) for fill in "0f")
-    return [row_of(row) for row in tx.all(_BY_PREFIX, (tenant, low, high))]
+    return _readable(tx.all(_BY_PREFIX, (tenant, low, high)))
 
 
 def by_source(tx: Transaction, tenant: str, source_id: str) -> list[SessionRow]:
     """The sessions of that source id, oldest first."""
-    return [row_of(row) for row in tx.all(_BY_SOURCE, (tenant, source_id))]
+    return _readable(tx.all(_BY_SOURCE, (tenant, source_id)))
 
 
 def everyone(tx: Transaction, tenant: str) -> list[SessionRow]:
-    """All sessions of a tenant, oldest first."""
-    return [row_of(row) for row in tx.all(_ALL, (tenant,))]
+    """All sessions of a tenant, oldest first; `checked.directory` names those that do not read."""
+    return _readable(tx.all(_ALL, (tenant,)))
+
+
+def _readable(rows: Sequence[Row]) -> list[SessionRow]:
+    # One damaged session never hides the others.
+    found: list[SessionRow] = []
+    for row in rows:
+        with suppress(Damaged):
+            found.append(row_of(row))
+    return found
 
 
 def ids(tx: Transaction, sids: Sequence[int]) -> dict[int, bytes]:
@@ -166,13 +230,19 @@ def insert(
 
     A fork starts at a seq of its parent, with the parent's digest there.
     """
-    head, digest, parent, ancestors = 0, genesis(session), None, None
+    head, digest, parent = 0, genesis(session), None
+    line: list[tuple[int, int]] = []
     if fork is not None:
         row, head, digest = fork
         parent = row.sid
-        line = [(sid, last) for sid, _, last in row.segments(0, head)]
-        ancestors = msgspec.json.encode(line).decode() if line else None
-    values = (tenant, session, name, source_id, head, digest, now, now, parent, ancestors)
+        # The first ancestor stays even where none of its events do: the chain begins with it.
+        for sid, last in (*row.ancestors, (row.sid, row.head)):
+            line.append((sid, min(last, head)))
+            if last >= head:
+                break
+    ancestors = _line(line)
+    check = _crc(tenant, session, name, source_id, 0, None, now, parent, ancestors)
+    values = (tenant, session, name, source_id, head, digest, now, now, parent, ancestors, check)
     return tx.run(_INSERT, values) == 1
 
 

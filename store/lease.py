@@ -16,12 +16,13 @@ from typing import Protocol, Self
 import msgspec
 
 from sawlog.store import directory
-from sawlog.store.database import Database
+from sawlog.store.database import Database, Transaction
 from sawlog.store.directory import SessionRow
 from sawlog.store.errors import Busy, Fenced, Leased, StoreError
 
 _TAKE = (
-    "UPDATE sawlog.sessions SET fence = ?, owner = ?, expires_at = ? WHERE sid = ? AND fence = ?"
+    "UPDATE sawlog.sessions SET fence = ?, owner = ?, expires_at = ?, crc = ? "
+    "WHERE sid = ? AND fence = ?"
 )
 _RENEW = "UPDATE sawlog.sessions SET expires_at = ? WHERE sid = ? AND fence = ? AND owner = ?"
 
@@ -79,7 +80,7 @@ class Leases:
             if is_live(row, now):
                 raise leased(row)
             lease = Lease(session, owner, row.fence + 1, now + int(ttl * 1_000_000))
-            tx.run(_TAKE, (lease.token, owner, lease.expires_at, row.sid, row.fence))
+            self._take(tx, row, lease.token, owner, lease.expires_at)
         return lease
 
     def renew(self, lease: Lease, ttl: float) -> Lease:
@@ -95,8 +96,14 @@ class Leases:
         """Give a lease back; False when it was no longer held."""
         with self._database.write() as tx:
             row = directory.hold(tx, self._tenant, lease.session)
-            values = (lease.token + 1, None, None, row.sid, lease.token)
-            return bool(tx.run(_TAKE, values))
+            return row.fence == lease.token and self._take(tx, row, lease.token + 1, None, None)
+
+    def _take(
+        self, tx: Transaction, row: SessionRow, fence: int, owner: str | None, until: int | None
+    ) -> bool:
+        taken = msgspec.structs.replace(row, fence=fence, owner=owner, expires_at=until)
+        values = (fence, owner, until, directory.crc(self._tenant, taken), row.sid, row.fence)
+        return bool(tx.run(_TAKE, values))
 
 
 class Renews(Protocol):

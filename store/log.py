@@ -105,7 +105,7 @@ class Log:
         row = self.get(parent)
         if not 0 <= at <= row.head:
             raise InvalidEvent(f"{at} is no event of the session, which ends at {row.head}")
-        digest = self.events(row, [at])[0].digest if at else genesis(row.id)
+        digest = self.events(row, [at])[0].digest if at else genesis(self.lineage(row)[0][0])
         child = self._make(name, id, source_id, (row, at, digest))
         if child is None:
             raise Conflict(f"a session of that name or id is there already: {name or id!r}")

@@ -33,8 +33,8 @@ MOVE = (
     "WHERE sid = ? AND head = ? AND fence = ?"
 )
 MOVE_AND_END_LEASE = (
-    "UPDATE sawlog.sessions SET head = ?, digest = ?, touched_at = ?, "
-    "fence = fence + 1, owner = NULL, expires_at = NULL WHERE sid = ? AND head = ? AND fence = ?"
+    "UPDATE sawlog.sessions SET head = ?, digest = ?, touched_at = ?, fence = fence + 1, "
+    "owner = NULL, expires_at = NULL, crc = ? WHERE sid = ? AND head = ? AND fence = ?"
 )
 
 _NONE = type(None)

@@ -80,6 +80,7 @@ def tables(dialect: str) -> MetaData:
         Column("touched_at", BigInteger, nullable=False),
         Column("parent", BigInteger),
         Column("ancestors", Text),
+        Column("crc", BigInteger, nullable=False),
         UniqueConstraint("tenant", "id", name="sessions_id"),
         UniqueConstraint("tenant", "name", name="sessions_name"),
         Index("sessions_source", "tenant", "source_id"),

@@ -32,6 +32,7 @@ CREATE TABLE sessions (
     touched_at BIGINT NOT NULL,
     parent BIGINT,
     ancestors TEXT,
+    crc BIGINT NOT NULL,
     CONSTRAINT sessions_id UNIQUE (tenant, id),
     CONSTRAINT sessions_name UNIQUE (tenant, name)
 );
@@ -106,6 +107,7 @@ CREATE TABLE sawlog.sessions (
     touched_at BIGINT NOT NULL,
     parent BIGINT,
     ancestors TEXT,
+    crc BIGINT NOT NULL,
     CONSTRAINT sessions_id UNIQUE (tenant, id),
     CONSTRAINT sessions_name UNIQUE (tenant, name)
 ) WITH (fillfactor = 50);
