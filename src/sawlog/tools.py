@@ -99,7 +99,7 @@ def declare(given: Any, *, name: str | None = None) -> Declared:
     for key in ("inputSchema", "input_schema"):
         schema = getattr(given, key, None)
         if isinstance(schema, Mapping):
-            called = name or _text(getattr(given, "name", None), given)
+            called = _text(getattr(given, "name", None), given) if name is None else name
             said = getattr(given, "description", None)
             return _of_schema(called, said, cast("Mapping[str, Any]", schema), {})
     if callable(given):
@@ -149,7 +149,7 @@ def _no_constant(name: str) -> object:
 
 def _of_function(function: Callable[..., Any], name: str | None) -> Declared:
     arguments = Arguments(function)
-    called = name or arguments.name
+    called = arguments.name if name is None else name
     if called is None:
         raise ConfigError(
             f"{_shown(function)} has no name; give it one with sawlog.tool(…, name=…)"
@@ -166,7 +166,7 @@ def _of_mapping(given: Mapping[str, Any], name: str | None) -> Declared:
         inner = cast("Mapping[str, Any]", given[kind])
         return _of_mapping({"type": kind, **inner}, name)
     own = kind in (None, "function", "custom")
-    called = name or _text(given.get("name", None if own else kind), given)
+    called = _text(given.get("name", None if own else kind), given) if name is None else name
     _check_name(called, given)
     if not own:
         return Declared(Tool(called, _source(called, {**given})))
