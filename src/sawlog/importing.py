@@ -23,6 +23,7 @@ from sawlog.builder.profiles import profile_for
 from sawlog.builder.projector import FOLD
 from sawlog.builder.render import renderer_for
 from sawlog.formats.base import ForeignEvent, ForeignRecord, ForeignSession
+from sawlog.formats.lines import check_head
 from sawlog.store.directory import LONGEST_NAME, SessionRow
 from sawlog.store.envelope import Blob, NewEvent
 from sawlog.store.errors import ConfigError, Conflict, UnknownFormat
@@ -99,6 +100,8 @@ def _reader(path: Path, format: str) -> ModuleType:
         found = importlib.import_module(name)
         if found.sniff(path):
             return found
+    with path.open("rb") as file:
+        check_head(file.read(4096), path)
     raise UnknownFormat(
         f"{path} is none of the formats that sawlog reads ({', '.join(FORMATS)}), or holds no "
         "whole record",
