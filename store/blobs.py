@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Iterable, Sequence
 
-from sawlog.store.database import Transaction
+from sawlog.store.database import Row, Transaction
 from sawlog.store.errors import Damaged
 
 if sys.version_info >= (3, 14):
@@ -30,7 +30,9 @@ INSERT = (
     "ON CONFLICT DO NOTHING"
 )
 _PRESENT = "SELECT digest FROM sawlog.blobs WHERE sid = ? AND digest IN (*)"
-_READ = "SELECT digest, size, codec, data FROM sawlog.blobs WHERE sid = ? AND digest IN (*)"
+_READ = "SELECT digest, size, codec, data, key FROM sawlog.blobs WHERE sid = ? AND digest IN (*)"
+
+_SHAPE = (bytes, int, int, bytes, type(None))
 
 Packed = tuple[int, bytes]
 """A codec number, and bytes packed by it."""
@@ -74,6 +76,9 @@ else:
 
     _FAULTS = (zstandard.ZstdError, ValueError)
 
+DENSEST = 40_000
+"""No zstd frame gives more bytes than this for each of its own; a damaged one may say so."""
+
 HUGE = 1 << 40
 
 
@@ -93,8 +98,8 @@ def unpack(codec: int, data: bytes, limit: int = HUGE) -> bytes:
     if codec != ZSTD:
         raise Damaged(f"a row is packed by codec {codec}, which this sawlog does not know")
     try:
-        return _decompress(data, limit)
-    except _FAULTS as error:
+        return _decompress(data, min(limit, len(data) * DENSEST))
+    except (*_FAULTS, MemoryError) as error:
         raise Damaged(f"a row does not unpack ({error})") from error
 
 
@@ -126,18 +131,25 @@ def read(
         wanted = [digest for digest in digests if digest not in found]
         if not wanted:
             break
-        for digest, size, codec, data in tx.among(_READ, (sid,), wanted):
+        for row in tx.among(_READ, (sid,), wanted):
             try:
-                raw = unpack(codec, data, size)
+                found[row[0]] = content(row)
             except Damaged as error:
-                raise _damaged(session, digest, str(error)) from error
-            if hashlib.sha256(raw).digest() != digest:
-                raise _damaged(session, digest, "its bytes give another digest")
-            found[digest] = raw
+                raise Damaged(
+                    f"blob {row[0].hex()} of session {session.hex()} is damaged: {error}",
+                    session=session.hex(),
+                ) from error
     return found
 
 
-def _damaged(session: bytes, digest: bytes, why: str) -> Damaged:
-    return Damaged(
-        f"blob {digest.hex()} of session {session.hex()} is damaged: {why}", session=session.hex()
-    )
+def content(row: Row) -> bytes:
+    """The raw bytes that a row (digest, size, codec, data, key) holds, checked. Raises Damaged."""
+    if tuple(map(type, row)) != _SHAPE:
+        raise Damaged("its row does not hold what belongs there")
+    digest, size, codec, data, _ = row
+    raw = unpack(codec, data, size)
+    if len(raw) != size:
+        raise Damaged("its row names another size")
+    if hashlib.sha256(raw).digest() != digest:
+        raise Damaged("its bytes give another digest")
+    return raw

@@ -34,6 +34,9 @@ class Transaction(ABC):
     written = 0
     """Bytes that went into rows, about: what tells SQLite when to tidy its WAL."""
 
+    arrival: str
+    """The column of events `e` that rises in the order of arrival."""
+
     @abstractmethod
     def all(self, sql: str, values: Values = ()) -> list[Row]:
         """Run a query and give its rows."""
@@ -55,6 +58,20 @@ class Transaction(ABC):
         """Run a query for one session's directory row and keep all other writers from it.
 
         The query takes tenant and id and ends with its WHERE clause.
+        """
+
+    @abstractmethod
+    def take_turn(self, session: bytes) -> None:
+        """Keep other appends from a session before anything is written; `hold` alone does it, too.
+
+        Whoever will hold several sessions takes all turns first.
+        """
+
+    @abstractmethod
+    def itself(self, table: str, index: str) -> str:
+        """What stands in FROM to find rows by an index, `i`, and read them from the table, `e`.
+
+        An index repeats columns, and a query that needs no more may never look at the table.
         """
 
     @abstractmethod

@@ -198,7 +198,7 @@ def by_source(tx: Transaction, tenant: str, source_id: str) -> list[SessionRow]:
 
 
 def everyone(tx: Transaction, tenant: str) -> list[SessionRow]:
-    """All sessions of a tenant, oldest first; `checked.directory` names those that do not read."""
+    """All sessions of a tenant that read, oldest first; `checked.directory_damage` names others."""
     return _readable(tx.all(_ALL, (tenant,)))
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import os
 import select
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import psycopg
 from psycopg import errors as pg
@@ -58,12 +58,14 @@ _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 @cache
-def _text(sql: str) -> str:
-    return sql.replace("?", "%s")
+def _text(sql: str) -> bytes:
+    return sql.replace("?", "%s").encode()
 
 
 class PostgresTransaction(Transaction):
     """A transaction on a psycopg connection."""
+
+    arrival = "e.xid::text::bigint"
 
     def __init__(self, raw: psycopg.Connection[Any]) -> None:
         self._raw = raw
@@ -98,6 +100,14 @@ class PostgresTransaction(Transaction):
         row: Row | None = self._cursor.execute(text, (_turn(session), tenant, session)).fetchone()
         return row
 
+    def take_turn(self, session: bytes) -> None:
+        """Take the session's advisory lock, which costs no transaction id."""
+        self.all(f"SELECT pg_advisory_xact_lock({_SPACE}, ?::int)", (_turn(session),))
+
+    def itself(self, table: str, index: str) -> str:
+        """Rows from the table, where PostgreSQL reads them whatever finds them."""
+        return f"sawlog.{table} i CROSS JOIN LATERAL (SELECT i.*) e"
+
     def now(self, clock: Callable[[], int]) -> int:
         """The server's time, for the writers may be on many machines."""
         row = self.one("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")
@@ -131,7 +141,7 @@ class PostgresTransaction(Transaction):
 
 
 @cache
-def _hold(sql: str) -> str:
+def _hold(sql: str) -> bytes:
     # The rows are locked above the join, so the advisory lock is held before the row is asked for.
     return _text(
         "WITH turn AS MATERIALIZED (SELECT pg_advisory_xact_lock("
@@ -147,7 +157,7 @@ _AT_ONCE = 32
 
 
 @cache
-def _append_text(events: int, contents: int) -> str:
+def _append_text(events: int, contents: int) -> bytes:
     def values(types: Sequence[str], count: int) -> str:
         row = f"({', '.join(f'?::{name}' for name in types)})"
         return f"(VALUES {', '.join([row] * count)}) AS v"
@@ -183,13 +193,13 @@ class PostgresDatabase(Database):
         self._patience = max(1, int(wait * 1000))
 
     @contextmanager
-    def read(self) -> Iterator[Transaction]:
+    def read(self) -> Generator[Transaction]:
         """A transaction that sees one state of the store, on a connection of the pool."""
         self._usable(writing=False)
         yield from self._transaction(_READ)
 
     @contextmanager
-    def write(self) -> Iterator[Transaction]:
+    def write(self) -> Generator[Transaction]:
         """A transaction on a connection of the pool."""
         self._usable(writing=True)
         yield from self._transaction(
@@ -216,7 +226,7 @@ class PostgresDatabase(Database):
             raise self._named(error, committing) from error
 
     @contextmanager
-    def _lent(self) -> Iterator[Connection]:
+    def _lent(self) -> Generator[Connection]:
         # A few connections stay out of SQLAlchemy's pool between uses: taking one from there and
         # giving it back costs as much as a small statement.
         try:
@@ -281,9 +291,9 @@ class PostgresDatabase(Database):
 
 
 def _raw(connection: Connection) -> psycopg.Connection[Any]:
-    raw = connection.connection.driver_connection
+    raw: object = connection.connection.driver_connection
     assert isinstance(raw, psycopg.Connection)
-    return raw
+    return cast("psycopg.Connection[Any]", raw)
 
 
 def _awake(connection: Connection) -> psycopg.Connection[Any]:
@@ -316,7 +326,7 @@ def _on_connect(raw: psycopg.Connection[Any], _: object) -> None:
 
 
 def _on_begin(connection: Connection) -> None:
-    _raw(connection).execute(connection.info["sawlog_begin"])
+    _raw(connection).execute(connection.info["sawlog_begin"].encode())
 
 
 def open_postgresql(url: str, *, read_only: bool, wait: float) -> PostgresDatabase:
@@ -369,7 +379,7 @@ class _PostgresChange:
 
 
 @contextmanager
-def change_postgresql(url: str, wait: float) -> Iterator[_PostgresChange]:
+def change_postgresql(url: str, wait: float) -> Generator[_PostgresChange]:
     """Hold a database, in one transaction, for its migrations; see `database.change_schema`."""
     engine = _engine(url)
     shown = engine.url.render_as_string(hide_password=True)

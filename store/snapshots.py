@@ -26,6 +26,7 @@ _GET = (
     "WHERE sid = ? AND fold = ? AND layout = ? AND seq BETWEEN ? AND ? ORDER BY seq DESC LIMIT 1"
 )
 _DIGEST_AT = "SELECT digest FROM sawlog.events WHERE sid = ? AND seq = ?"
+_SHAPE = (int, bytes, bytes, int, bytes)
 _DROP = "DELETE FROM sawlog.snapshots WHERE sid = ? AND seq BETWEEN ? AND ?"
 
 
@@ -79,13 +80,15 @@ def newest(tx: Transaction, row: SessionRow, fold: int, layout: int, upto: int) 
 def _sound(
     tx: Transaction, sid: int, found: tuple[int, bytes, bytes, int, bytes], fold: int, layout: int
 ) -> Snapshot | None:
+    if tuple(map(type, found)) != _SHAPE:
+        return None
     seq, chain, digest, codec, packed = found
     event = tx.one(_DIGEST_AT, (sid, seq))
     if event is None or event[0] != chain:
         return None
     try:
         data = blobs.unpack(codec, packed)
-    except (Damaged, TypeError):
+    except Damaged:
         return None
     if hashlib.sha256(data).digest() != digest:
         return None

@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from types import TracebackType
@@ -38,6 +38,7 @@ from sawlog.store.sqlitefile import (
     is_busy,
     is_fatal,
     is_io,
+    is_no_text,
     named,
     patiently,
     version_of,
@@ -59,8 +60,14 @@ def _text(sql: str) -> str:
     return sql.replace("sawlog.", "")
 
 
+def _mended(text: bytes) -> str:
+    return text.decode("utf-8", "replace")
+
+
 class SqliteTransaction(Transaction):
     """A transaction on an sqlite3 connection."""
+
+    arrival = "e.pos"
 
     def __init__(self, raw: sqlite3.Connection, url: str) -> None:
         self._raw = raw
@@ -70,7 +77,18 @@ class SqliteTransaction(Transaction):
 
     def all(self, sql: str, values: Values = ()) -> list[Row]:
         """Run a query and give its rows."""
-        return self._execute(_text(sql), values).fetchall()
+        try:
+            return self._execute(_text(sql), values).fetchall()
+        except sqlite3.OperationalError as error:
+            if not is_no_text(error):
+                raise
+        # A flipped bit can make a text that is no UTF-8. Whoever reads the row finds it damaged;
+        # the rows beside it are to be read all the same.
+        self._raw.text_factory = _mended
+        try:
+            return self._execute(_text(sql), values).fetchall()
+        finally:
+            self._raw.text_factory = str
 
     def run(self, sql: str, values: Values = ()) -> int:
         """Run a statement and give the number of rows that it touched."""
@@ -91,8 +109,16 @@ class SqliteTransaction(Transaction):
     def hold(self, sql: str, tenant: str, session: bytes) -> Row | None:
         """Run the query: BEGIN IMMEDIATE already keeps all other writers out."""
         check_schema(self._url, version_of(self._raw))  # somebody may have migrated meanwhile
-        row: Row | None = self._execute(_text(sql), (tenant, session)).fetchone()
-        return row
+        return self.one(sql, (tenant, session))
+
+    def take_turn(self, session: bytes) -> None:
+        """Nothing: BEGIN IMMEDIATE was everybody's turn."""
+
+    def itself(self, table: str, index: str) -> str:
+        """Rows found by an index, read by their rowid."""
+        return (
+            f"sawlog.{table} i INDEXED BY {index} CROSS JOIN sawlog.{table} e ON e.rowid = i.rowid"
+        )
 
     def now(self, clock: Callable[[], int]) -> int:
         """The clock's time: all writers of a file are on one machine."""
@@ -135,7 +161,7 @@ class SqliteDatabase(Database):
         )
 
     @contextmanager
-    def read(self) -> Iterator[Transaction]:
+    def read(self) -> Generator[Transaction]:
         """A transaction on a reading connection; it takes no lock that a writer would feel."""
         self._usable(writing=False)
         reader = self._reader()
@@ -376,8 +402,11 @@ def _sqlalchemy_on(raw: sqlite3.Connection, begin: Callable[[], None]) -> Connec
     from sqlalchemy import create_engine, event
     from sqlalchemy.pool import StaticPool
 
+    def on_begin(_: Connection) -> None:
+        begin()
+
     engine = create_engine("sqlite://", creator=lambda: raw, poolclass=StaticPool)
-    event.listen(engine, "begin", lambda _: begin())
+    event.listen(engine, "begin", on_begin)
     return engine.connect()
 
 
@@ -415,7 +444,7 @@ class _SqliteChange:
 
 
 @contextmanager
-def change_sqlite(path: str, wait: float) -> Iterator[_SqliteChange]:
+def change_sqlite(path: str, wait: float) -> Generator[_SqliteChange]:
     """Hold a file alone, in one transaction, for its migrations; see `database.change_schema`."""
     identify(path, wait)  # a stranger's file gets no lock file beside it
     side = SideLock(f"{path}-lock")

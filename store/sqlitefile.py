@@ -6,6 +6,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -100,8 +101,15 @@ class Reader:
         self._wait = wait
         try:
             self.raw = connect(path, "mode=ro")
-            patiently(lambda: version_of(self.raw), url, wait)
         except sqlite3.Error as error:
+            raise named(error, url) from error
+        try:
+            patiently(partial(version_of, self.raw), url, wait)
+        except StoreError:
+            self.raw.close()
+            raise
+        except sqlite3.Error as error:
+            self.raw.close()
             if _primary(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
                 raise named(error, url) from error
             self._fall_back(error)
@@ -109,7 +117,7 @@ class Reader:
     def begin(self) -> int:
         """Fix the state that this connection sees until it rolls back; gives its schema number."""
         self.raw.execute("BEGIN")
-        return patiently(lambda: version_of(self.raw), self._url, self._wait)
+        return patiently(partial(version_of, self.raw), self._url, self._wait)
 
     @property
     def outdated(self) -> bool:
@@ -128,10 +136,11 @@ class Reader:
                 "the copy"
             ) from error
         self.immutable = True
+        self.raw = connect(self._path, "mode=ro&immutable=1")
         try:
-            self.raw = connect(self._path, "mode=ro&immutable=1")
             version_of(self.raw)
         except sqlite3.Error as again:
+            self.raw.close()
             raise named(again, self._url) from again
 
 
@@ -156,10 +165,11 @@ def identify(path: str, wait: float) -> int:
             application, version, tables = _looks(raw)
         finally:
             raw.close()
-        if application != APPLICATION_ID and (has_wal or (not application and not tables)):
+        if has_wal or not (application or tables):
+            # Its newest state may stand in the WAL, and somebody may just be making it.
             raw = Reader(path, url, wait).raw
             try:
-                application, version, tables = _looks(raw)
+                application, version, tables = patiently(partial(_looks, raw), url, wait)
             finally:
                 raw.close()
     except sqlite3.DatabaseError as error:
@@ -204,6 +214,11 @@ def is_fatal(error: sqlite3.Error) -> bool:
 def is_io(error: sqlite3.Error) -> bool:
     """True when the medium failed."""
     return _primary(error) == sqlite3.SQLITE_IOERR
+
+
+def is_no_text(error: sqlite3.Error) -> bool:
+    """True when a column that says it is text holds bytes that are none."""
+    return not hasattr(error, "sqlite_errorcode") and "decode to UTF-8" in str(error)
 
 
 def named(error: sqlite3.Error, url: str) -> StoreError:
