@@ -138,6 +138,27 @@ def test_a_changed_prefix_leaves_the_thinking_out(change: str, params: str) -> N
     assert request.body.count(b"result 3") == 1
 
 
+def test_only_the_reply_that_opens_a_turn_must_think() -> None:
+    """Thinking switched on by hand: what follows results belongs to the turn before them."""
+    loop = Loop("anthropic", BY_HAND)
+    loop.think(1)
+    loop.reply(says("on"), call("toolu_2"))
+    loop.rendering.add([user("more")])
+    loop.think(3)
+    loop.reply(call("toolu_4"))
+    request = loop.rendering.request()
+    assert thoughts(request) == 2
+    assert request.body.count(b'"tool_use"') == 4
+    assert not request.notes
+    # A turn that does not open with thinking keeps its pairs, as text.
+    loop.rendering.add([user("more")])
+    loop.reply(call("toolu_5"))
+    request = loop.rendering.request()
+    assert thoughts(request) == 2
+    assert request.body.count(b'"tool_use"') == 4
+    assert [what for _, what, why in request.notes if why == "partner_absent"] == ["as_text"]
+
+
 def test_what_an_edit_breaks_is_what_comes_after_it() -> None:
     loop = Loop("anthropic")
     for number in range(1, 4):

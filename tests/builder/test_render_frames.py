@@ -157,6 +157,28 @@ def test_a_result_without_its_call_is_text_of_others(api: str) -> None:
 
 
 @pytest.mark.parametrize("api", APIS)
+def test_a_result_answers_only_calls_of_the_reply_before_it(api: str) -> None:
+    entries = [
+        user("go"),
+        call("c1", first=True),
+        result("c1", "one"),
+        says("done"),
+        result("c1", "again"),
+        entry("result", "erased", call_id=""),
+    ]
+    request = rendered(api, entries)
+    check(api, request.body)
+    assert noted(request)[:2] == [(4, "as_text no_call"), (5, "as_text no_call")]
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_an_unanswered_call_takes_no_result_of_a_later_reply(api: str) -> None:
+    """The builder never leaves one unanswered; if it did, no other's result would be taken."""
+    entries = [user("go"), call("c1", first=True), call("c2", first=True), result("c1", "late")]
+    assert noted(rendered(api, entries))[-1] == (3, "as_text no_call")
+
+
+@pytest.mark.parametrize("api", APIS)
 def test_what_is_withheld_is_never_sent(api: str) -> None:
     """A block of a reply stays out; elsewhere the reader is told that something is missing."""
     entries = [

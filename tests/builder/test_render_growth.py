@@ -49,6 +49,13 @@ def request_digest(request: Request) -> str:
     return hashlib.sha256(b"".join(parts) + request.body).hexdigest()
 
 
+def prefix_digest(request: Request, params: str) -> str:
+    """What the next reply is bound to: all behind the model's name but the closing brackets."""
+    head = f'{params[:-1]},"model":"{MODEL}"'.encode()
+    assert request.body.startswith(head) and request.body.endswith(b"]}")
+    return hashlib.sha256(b"sawlog/1 prefix" + request.body[len(head) : -2]).hexdigest()
+
+
 @pytest.mark.parametrize("api", APIS)
 @settings(max_examples=150)
 @given(pieces=packets(), params=st.sampled_from(THINKING), broken=st.booleans())
@@ -70,6 +77,7 @@ def test_growing_in_pieces_is_rendering_at_once(
         request = growing.request()
         assert request.size == len(request.body)
         assert request.digest == request_digest(request)
+        assert request.prefix == prefix_digest(request, params)
         if any(message[0].section == "history" for message in piece):
             check(api, request.body, dict(request.headers), key=None)
         if before is not None:
