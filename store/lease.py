@@ -111,6 +111,7 @@ class Renews(Protocol):
 
     def renew(self, lease: Lease, ttl: float) -> Lease:
         """The lease, prolonged."""
+        ...
 
 
 class Renewer:

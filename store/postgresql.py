@@ -13,7 +13,7 @@ import select
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import errors as pg
@@ -291,9 +291,9 @@ class PostgresDatabase(Database):
 
 
 def _raw(connection: Connection) -> psycopg.Connection[Any]:
-    raw: object = connection.connection.driver_connection
-    assert isinstance(raw, psycopg.Connection)
-    return cast("psycopg.Connection[Any]", raw)
+    raw: psycopg.Connection[Any] | None = connection.connection.driver_connection
+    assert raw is not None
+    return raw
 
 
 def _awake(connection: Connection) -> psycopg.Connection[Any]:

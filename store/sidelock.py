@@ -15,7 +15,7 @@ import fcntl
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from sawlog.store.errors import Busy, ReadOnly
@@ -54,7 +54,7 @@ class SideLock:
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
     @contextmanager
-    def exclusive(self, wait: float) -> Iterator[None]:
+    def exclusive(self, wait: float) -> Generator[None]:
         """Hold the lock alone for a block. Raises Busy after `wait` seconds."""
         deadline = time.monotonic() + wait
         while not self.try_exclusive():

@@ -21,14 +21,14 @@ ROOT = Path(__file__).parents[2]
 
 
 @event("test.note", 1, open=True)
-class Note(Payload):
+class Note(Payload, frozen=True):
     """An open event of a third party."""
 
     text: Text = ""
 
 
 @event("test.deed", 1)
-class Deed(Payload):
+class Deed(Payload, frozen=True):
     """An event of a third party that only the driver of a session may append."""
 
     text: Text = ""
@@ -60,7 +60,7 @@ def counted(start: int = 1) -> Callable[[], bytes]:
     return lambda: next(numbers).to_bytes(16, "big")
 
 
-def python(code: str, *arguments: str, **options: object) -> subprocess.Popen[str]:
+def python(code: str, *arguments: str, stdin: int | None = None) -> subprocess.Popen[str]:
     """A fresh Python process that runs `code`, with the checkout's `tests` importable."""
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.Popen(
@@ -68,8 +68,8 @@ def python(code: str, *arguments: str, **options: object) -> subprocess.Popen[st
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        stdin=stdin,
         env=environ,
-        **options,  # type: ignore[call-overload]
     )
 
 
