@@ -22,6 +22,7 @@ SawlogError
 ├── BuildError                 a step that cannot be built or replayed
 │   ├── Refused                the builder's named refusal, as an exception
 │   ├── NoStep                 no step of that number
+│   ├── StepEnded              a step that has its end is to be sent or answered
 │   └── UnknownNumber          a fold, form, renderer, profile or policy that is not installed
 ├── ToolError                  a tool call used in a way that the log does not allow
 ├── InvalidArguments           what a model wrote for a call does not fit its tool
@@ -159,6 +160,14 @@ class Refused(BuildError):
 
 class NoStep(BuildError):
     """Raised when a session has no step of that number."""
+
+
+class StepEnded(BuildError):
+    """Raised when a step that has its end in the log is to be sent, answered or given up."""
+
+    def __init__(self, message: str, *, step: int = 0) -> None:
+        super().__init__(message)
+        self.step = step
 
 
 class UnknownNumber(BuildError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, overload
@@ -13,15 +14,17 @@ from sawlog.builder.profiles import Profile
 from sawlog.store.database import open_database
 from sawlog.store.directory import SessionRow
 from sawlog.store.envelope import NewEvent
-from sawlog.store.errors import NoSession
+from sawlog.store.errors import Conflict, NoSession, ToolError
 from sawlog.store.events import CORE
 from sawlog.store.events.base import Payload
-from sawlog.store.events.conversation import ApprovalDecided
+from sawlog.store.events.conversation import ApprovalDecided, ApprovalRequested
 from sawlog.store.ids import new_id, new_salt
 from sawlog.store.log import Log, now
 
 if TYPE_CHECKING:
     # Reading a log does not load what writes one.
+    from concurrent.futures import ThreadPoolExecutor
+
     from sawlog.aio import AsyncSession
     from sawlog.recorded import Recorded
     from sawlog.session import Session
@@ -64,6 +67,8 @@ class AgentLog:
         self.store = log
         self._clock = clock
         self._make_id = make_id
+        self._lock = threading.Lock()
+        self._threads: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> AgentLog:
         return self
@@ -77,7 +82,11 @@ class AgentLog:
         self.close()
 
     def close(self) -> None:
-        """Close the database."""
+        """Close the database, after what is under way in threads."""
+        with self._lock:
+            threads, self._threads = self._threads, None
+        if threads is not None:
+            threads.shutdown()
         self.store.database.close()
 
     @overload
@@ -148,8 +157,8 @@ class AgentLog:
         ttl: float = 30.0,
         wait: float = 0.0,
     ) -> AsyncSession:
-        """The same for `async with`: one code path, its blocking work off the loop."""
-        from sawlog.aio import AsyncSession
+        """The same for `async with`: one code path, its blocking work in threads of this log."""
+        from sawlog.aio import AsyncSession, OffLoop
 
         return AsyncSession(
             lambda: self.session(
@@ -161,8 +170,18 @@ class AgentLog:
                 owner=owner,
                 ttl=ttl,
                 wait=wait,
-            )
+            ),
+            OffLoop(self._executor()),
         )
+
+    def _executor(self) -> ThreadPoolExecutor:
+        from concurrent.futures import ThreadPoolExecutor
+
+        with self._lock:
+            if self._threads is None:
+                # Few: they wait for one database, and each that computes delays the loop.
+                self._threads = ThreadPoolExecutor(4, thread_name_prefix="sawlog")
+            return self._threads
 
     def read(self, text: str) -> Recorded:
         """The recorded session of that name, id, unique prefix of an id, or `-` (the newest).
@@ -194,9 +213,30 @@ class AgentLog:
     def decide(
         self, session: str, approval: str, *, allow: bool, by: str, reason: str = ""
     ) -> None:
-        """Decide an approval from any process; the first decision counts."""
-        payload = ApprovalDecided(approval, allow, by, reason)
-        self.store.append(self.find(session), [NewEvent(payload=payload, source="user")])
+        """Decide an approval from any process, whoever drives the session; the first one counts.
+
+        The same decision again changes nothing. Raises Conflict when it was decided otherwise, or
+        by another, ToolError when no such approval was asked for.
+        """
+        row = self.find(session)
+        if not self._asked(row, approval):
+            raise ToolError(f"session {session!r} never asked for an approval {approval!r}")
+        decision = ApprovalDecided(approval, allow, by, reason)
+        new = NewEvent(payload=decision, source="user", key=f"approval.decided {approval}")
+        try:
+            self.store.append(row, [new])
+        except Conflict as error:
+            raise Conflict(f"approval {approval} of session {session!r} is decided already") from (
+                error
+            )
+
+    def _asked(self, row: SessionRow, approval: str) -> bool:
+        for stored in self.store.read(row):
+            if stored.type == "approval.requested":
+                content = self.store.registry.decode(stored)
+                if isinstance(content, ApprovalRequested) and content.approval == approval:
+                    return True
+        return False
 
 
 def default_owner() -> str:

@@ -1,45 +1,65 @@
 """The async face: the same session, its blocking work in threads, so that the loop goes on.
 
 One code path: every method is the sync one, called off the loop. Only the exchange with a
-provider is awaited here. Tasks may share one session; appends queue on its lock.
+provider and waiting are awaited here. Tasks may share one session; appends queue on its lock.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from functools import partial
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from sawlog.call import Call
-from sawlog.exchange import aexchange
+from sawlog.exchange import aexchange, checked, library_of, pause_after
 from sawlog.session import Session
 from sawlog.step import RETRIED, Reply, Step
-from sawlog.store.errors import AttemptFailed
+from sawlog.store.content import MediaPart, Part
+from sawlog.store.errors import AttemptFailed, ConfigError, Leased
+from sawlog.store.events.base import Payload
 from sawlog.toolrun import ToolRun
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
+_LOOK_AGAIN = 0.05
+"""Seconds between two looks at a lease that is waited for."""
 
-async def _off_loop(work: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-    """Run blocking work in a thread. A cancelled caller still waits for it: an append that began
-    is finished, and what it wrote is known."""
-    task = asyncio.ensure_future(asyncio.to_thread(partial(work, *args, **kwargs)))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        if not task.done():
-            await asyncio.wait([task])
-        raise
+
+class OffLoop:
+    """Runs blocking work in the threads of a log, which tools and other libraries do not share."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+
+    async def __call__(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run it. A cancelled caller still waits for it: an append that began is finished, and
+        what it wrote is known."""
+        run = partial(contextvars.copy_context().run, partial(work, *args, **kwargs))
+        done: asyncio.Future[T] = asyncio.get_running_loop().run_in_executor(self._executor, run)
+        try:
+            return await asyncio.shield(done)
+        except asyncio.CancelledError as cancelled:
+            while not done.done():
+                try:
+                    await asyncio.wait([done])
+                except asyncio.CancelledError:
+                    continue  # once is enough: it goes on below, when the work is done
+            failed = None if done.cancelled() else done.exception()
+            raise cancelled from failed
 
 
 class AsyncSession:
     """A session for `async with`; the methods are those of `Session`."""
 
-    def __init__(self, opened: Callable[[], Session]) -> None:
+    def __init__(self, opened: Callable[[], Session], off_loop: OffLoop) -> None:
         self._opened = opened
+        self._off_loop = off_loop
         self._session: Session | None = None
 
     @property
@@ -50,9 +70,26 @@ class AsyncSession:
         return self._session
 
     async def __aenter__(self) -> AsyncSession:
-        self._session = await _off_loop(self._opened)
-        await _off_loop(self._session.acquire)
+        self._session = session = await self._off_loop(self._opened)
+        try:
+            await self._acquire(session)
+        except BaseException:
+            # A session that was not entered is not left either: nobody else gives the lease back.
+            await self._off_loop(session.release)
+            raise
         return self
+
+    async def _acquire(self, session: Session) -> None:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + session.wait
+        while True:
+            try:
+                return await self._off_loop(session.acquire, wait=0)
+            except Leased:
+                if loop.time() >= until:
+                    raise
+            # Not in a thread: those who wait must not keep the owner from its own.
+            await asyncio.sleep(_LOOK_AGAIN)
 
     async def __aexit__(
         self,
@@ -60,40 +97,64 @@ class AsyncSession:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await _off_loop(self.sync.release)
+        await self._off_loop(self.sync.release)
 
     async def system(self, text: str) -> None:
         """Set the system text; equal text appends nothing."""
-        await _off_loop(self.sync.system, text)
+        await self._off_loop(self.sync.system, text)
 
     async def tools(self, tools: Sequence[Any]) -> None:
         """Offer these tools; equal tools append nothing."""
-        await _off_loop(self.sync.tools, tools)
+        await self._off_loop(self.sync.tools, tools)
 
-    async def user(self, content: Any, *, key: str | None = None) -> None:
+    async def user(self, content: str | Sequence[Part], *, key: str | None = None) -> None:
         """Append a user message; with a key, once."""
-        await _off_loop(self.sync.user, content, key=key)
+        await self._off_loop(self.sync.user, content, key=key)
+
+    def media(self, data: bytes, media: str, *, name: str = "") -> MediaPart:
+        """A part that shows these bytes, for a message or a tool's result."""
+        return self.sync.media(data, media, name=name)
+
+    async def append(self, payload: Payload, **options: Any) -> int:
+        """Append any event and return its seq; see `Session.append`."""
+        return await self._off_loop(self.sync.append, payload, **options)
 
     async def step(self, api: str, *, model: str, **options: Any) -> AsyncStep:
         """Build and log the next packet."""
-        return AsyncStep(await _off_loop(self.sync.step, api, model=model, **options))
+        step = await self._off_loop(self.sync.step, api, model=model, **_sync_options(options))
+        return AsyncStep(step, self._off_loop)
 
     def tool(
         self, call: Call, *, effect: str | None = None, timeout: float | None = None
     ) -> AsyncToolRun:
         """Run a call with `async with`; `timeout` (seconds) makes a slow one an error result."""
-        return AsyncToolRun(self.sync.tool(call, effect=effect), timeout)
+        return AsyncToolRun(self.sync.tool(call, effect=effect), timeout, self._off_loop)
+
+    async def open_calls(self) -> list[Call]:
+        """The calls that have no result, in the order in which they were asked for."""
+        return await self._off_loop(self.sync.open_calls)
 
     async def ask(self, call: Call, question: str = "") -> str:
         """Ask for approval of a call; gives the id under which it is decided."""
-        return await _off_loop(self.sync.ask, call, question)
+        return await self._off_loop(self.sync.ask, call, question)
+
+
+def _sync_options(options: dict[str, Any]) -> dict[str, Any]:
+    fallback = options.get("fallback_of")
+    return {**options, "fallback_of": fallback.sync} if isinstance(fallback, AsyncStep) else options
 
 
 class AsyncStep:
     """A step whose packet is in the log, to be sent from a task."""
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: Step, off_loop: OffLoop) -> None:
         self.sync = step
+        self._off_loop = off_loop
+
+    @property
+    def number(self) -> int:
+        """The step's number in its session."""
+        return self.sync.number
 
     @property
     def body(self) -> bytes:
@@ -101,33 +162,43 @@ class AsyncStep:
         return self.sync.body
 
     async def send(self, client: Any, *, retries: int = 0, timeout: float | None = None) -> Reply:
-        """Send the packet with an async client and log what comes back; see `Step.send`."""
+        """Send the packet with an async client and log what comes back; see `Step.send`.
+
+        A task that is cancelled meanwhile leaves the attempt as lost.
+        """
         step = self.sync
-        while True:
-            await _off_loop(step.opened, type(client).__module__.partition(".")[0])
+        checked(client, awaited=True)
+        for left in range(retries, -1, -1):
             try:
+                await self._off_loop(step.opened, library_of(client))
                 raw = await aexchange(client, step, timeout)
             except BaseException as error:
-                await _off_loop(step.lost, error)
+                await self._off_loop(step.lost, error)
                 raise
             try:
-                return await _off_loop(step.closed, raw, final=retries <= 0)
+                return await self._off_loop(step.closed, raw, final=left == 0)
             except AttemptFailed as error:
-                if retries <= 0 or error.kind not in RETRIED:
+                if left == 0 or error.kind not in RETRIED:
                     raise
-                retries -= 1
+            await asyncio.sleep(pause_after(raw, retries - left))
+        raise ConfigError(f"{retries} retries are less than none")
 
     async def answer(self, body: Any, **options: Any) -> Reply:
         """Log a reply that the caller received by other means."""
-        return await _off_loop(self.sync.answer, body, **options)
+        return await self._off_loop(self.sync.answer, body, **options)
+
+    async def abandon(self, reason: str = "") -> None:
+        """Give the step up: it ends without a reply."""
+        await self._off_loop(self.sync.abandon, reason)
 
 
 class AsyncToolRun:
     """A call being run in a task: started before, its result after, also when it is cancelled."""
 
-    def __init__(self, run: ToolRun, timeout: float | None) -> None:
+    def __init__(self, run: ToolRun, timeout: float | None, off_loop: OffLoop) -> None:
         self._run = run
         self._limit = timeout
+        self._off_loop = off_loop
         self._timeout: asyncio.Timeout | None = None
 
     @property
@@ -135,8 +206,19 @@ class AsyncToolRun:
         """A key for tools that can do an effect once."""
         return self._run.key
 
+    @property
+    def call(self) -> Call:
+        """The call."""
+        return self._run.call
+
     async def __aenter__(self) -> AsyncToolRun:
-        await _off_loop(self._run.start)
+        try:
+            await self._off_loop(self._run.start)
+        except asyncio.CancelledError as error:
+            if error.__cause__ is None:  # the start is in the log, and nothing was run
+                self._run.failed(error)
+                await self._off_loop(self._run.finish)
+            raise
         if self._limit is not None:
             self._timeout = asyncio.timeout(self._limit)
             await self._timeout.__aenter__()
@@ -153,7 +235,8 @@ class AsyncToolRun:
                 await self._timeout.__aexit__(kind, error, trace)
             except TimeoutError:
                 error = TimeoutError(f"the tool took longer than {self._limit} s")
-        return bool(await _off_loop(self._run.__exit__, type(error), error, None))
+        told = None if error is None else type(error)
+        return bool(await self._off_loop(self._run.__exit__, told, error, None))
 
     def result(self, value: Any, *, error: bool = False, limit: int | None = None) -> None:
         """Set the call's result; see `ToolRun.result`."""

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 from sawlog.builder.contents import Contents, text_of
-from sawlog.store.errors import ToolError
+from sawlog.store.errors import InvalidArguments, ToolError
 from sawlog.store.events.conversation import ToolRequested
 from sawlog.tools import Declared, call_arguments, json_arguments
 
@@ -18,6 +18,11 @@ class Declares(Protocol):
 
     def declared(self, name: str) -> Declared | None:
         """The tool of that name, or None."""
+        ...
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """The names of all tools."""
         ...
 
 
@@ -64,14 +69,22 @@ class Call(msgspec.Struct, frozen=True):
     def run(self) -> Any:
         """What the declared function gives for these arguments.
 
-        Raises ToolError when no function was declared under this name; what the function raises
-        goes through.
+        Raises as `function` and `args` do; what the function raises goes through.
         """
         return self.function()(**self.args)
 
     def function(self) -> Callable[..., Any]:
-        """The function declared under the call's name. Raises ToolError when there is none."""
+        """The function declared under the call's name.
+
+        Raises InvalidArguments when no tool of that name was offered, which is the model's to mend;
+        ToolError when tools were not offered through this handle, or this one without a function.
+        """
         declared = self.session.declared(self.name)
+        offered = self.session.offered
+        if declared is None and offered:
+            raise InvalidArguments(
+                f"there is no tool {self.name!r}; the tools are {', '.join(offered)}"
+            )
         if declared is None or declared.function is None:
             raise ToolError(
                 f"there is no function for the tool {self.name!r}: offer one with tools([...])"

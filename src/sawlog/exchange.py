@@ -5,6 +5,7 @@ No HTTP library is imported here: an official client or an httpx client brings i
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -12,6 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from sawlog.store.errors import ConfigError
+from sawlog.store.jsontext import source_of
 
 
 class Outgoing(Protocol):
@@ -41,20 +43,19 @@ class RawReply(msgspec.Struct, frozen=True):
 def exchange(client: Any, step: Outgoing, timeout: float | None) -> RawReply:
     """Send the step's bytes through a client and give its reply, refusals included.
 
-    Raises what the client raises when the connection breaks, ConfigError for a client that cannot
-    be told to send given bytes.
+    Raises what the client raises when the connection breaks, ConfigError for what cannot be a
+    reply.
     """
     kind = client_kind(client)
     if kind == "official":
         return _official(client, step, timeout)
     if kind == "httpx":
         return _reply(client.post(step.path, **http_arguments(step, timeout)))
-    body = client(step.body)
-    return RawReply(200, {}, body if isinstance(body, bytes) else str(body).encode())
+    return RawReply(200, {}, reply_bytes(client(step.body)))
 
 
 async def aexchange(client: Any, step: Outgoing, timeout: float | None) -> RawReply:
-    """`exchange` for clients whose calls are awaited."""
+    """`exchange` for clients whose calls are awaited; a callable may be of either kind."""
     kind = client_kind(client)
     if kind == "official":
         try:
@@ -66,14 +67,19 @@ async def aexchange(client: Any, step: Outgoing, timeout: float | None) -> RawRe
         return _reply(answer)
     if kind == "httpx":
         return _reply(await client.post(step.path, **http_arguments(step, timeout)))
-    body = await client(step.body)
-    return RawReply(200, {}, body if isinstance(body, bytes) else str(body).encode())
+    body = client(step.body)
+    return RawReply(200, {}, reply_bytes(await body if inspect.isawaitable(body) else body))
+
+
+def library_of(client: Any) -> str:
+    """The package that a client comes from, also when the caller made a class of it."""
+    modules = [kind.__module__.partition(".")[0] for kind in type(client).__mro__]
+    return next((name for name in modules if name in ("openai", "anthropic")), modules[0])
 
 
 def client_kind(client: Any) -> str:
     """`official`, `httpx` or `callable`. Raises ConfigError for anything else."""
-    module = type(client).__module__.partition(".")[0]
-    if module in ("openai", "anthropic"):
+    if library_of(client) in ("openai", "anthropic") and hasattr(client, "with_options"):
         return "official"
     if hasattr(client, "post") and hasattr(client, "base_url"):
         return "httpx"
@@ -83,6 +89,58 @@ def client_kind(client: Any) -> str:
         f"{type(client).__name__} is no client: give an openai or anthropic client, an httpx "
         "client with a base_url, or a callable from bytes to bytes"
     )
+
+
+def checked(client: Any, *, awaited: bool) -> None:
+    """Raise ConfigError for what is no client, or one of the other kind, before anything leaves."""
+    kind = client_kind(client)
+    does = client if kind == "callable" else client.post
+    is_async = inspect.iscoroutinefunction(does)
+    if kind == "callable" and awaited:
+        return
+    if is_async and not awaited:
+        raise ConfigError(
+            f"{type(client).__name__} is awaited: use asession(…), or give the client that is not"
+        )
+    if awaited and not is_async:
+        raise ConfigError(
+            f"{type(client).__name__} would block the loop: give the async client of its library"
+        )
+    if kind == "official":
+        _response_type(client)
+    elif kind == "httpx" and not str(client.base_url):
+        raise ConfigError("this httpx client has no base_url: make it with the provider's URL")
+
+
+def reply_bytes(body: object) -> bytes:
+    """The bytes of a reply that a caller hands over: bytes, text, or the JSON object as a dict."""
+    if isinstance(body, bytes | bytearray):
+        return bytes(body)
+    if isinstance(body, str):
+        return body.encode("utf-8", "surrogatepass")
+    if isinstance(body, Mapping):
+        # Its text may hold a lone surrogate, which JSON can say as an escape alone.
+        source = source_of(body, "reply")  # pyright: ignore[reportUnknownArgumentType]
+        return source.encode("utf-8", "backslashreplace")
+    raise ConfigError(
+        f"{type(body).__name__} is no reply: give the body as bytes or text, or the object as a "
+        "dict (of an official client's object: `.to_json()`)"
+    )
+
+
+def pause_after(refusal: RawReply, number: int) -> float:
+    """Seconds to wait before the same bytes go out again, after the attempt of that number.
+
+    What the provider asks for, at most a minute; else half a second, doubled each time up to 8.
+    """
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            asked = float(refusal.headers.get(name, "")) * unit
+        except ValueError:
+            continue  # absent, or a date: the usual pause will do
+        if 0 <= asked <= 60:
+            return asked
+    return min(8.0, 0.5 * 2.0**number)
 
 
 # --- official clients -----------------------------------------------------------------------------

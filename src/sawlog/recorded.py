@@ -157,15 +157,13 @@ class Recorded:
         found: Event | None = None
         while low < high:
             middle = (low + high) // 2
-            event = self._next_packet(middle, high)
-            if event is None:
-                high = middle
-            elif event.step > step:
+            packet = self._next_packet(middle, high)
+            if packet is None or packet.step > step:
                 high = middle
             else:
-                if event.step == step:
-                    found = event
-                low = event.seq
+                if packet.step == step:
+                    found = packet
+                low = packet.seq
         return found
 
     def _next_packet(self, after: int, upto: int) -> Event | None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -13,9 +14,9 @@ import msgspec
 from sawlog.builder.build import Built
 from sawlog.builder.replies import Answered, RefusedReply, Running, parse
 from sawlog.call import Call, Declares
-from sawlog.exchange import RawReply, exchange
+from sawlog.exchange import RawReply, checked, exchange, library_of, pause_after, reply_bytes
 from sawlog.store.envelope import NewEvent
-from sawlog.store.errors import AttemptFailed
+from sawlog.store.errors import AttemptFailed, ConfigError
 from sawlog.store.event import Event
 from sawlog.store.events.conversation import MessageAssistant, ToolRequested
 from sawlog.store.events.steps import (
@@ -28,7 +29,6 @@ from sawlog.store.events.steps import (
     StepCompleted,
     StepFailed,
 )
-from sawlog.store.jsontext import source_of
 
 RETRIED = ("rate_limit", "overload", "timeout", "provider_error")
 """Classes of refusal after which the same bytes may be sent again."""
@@ -53,8 +53,8 @@ class Records(Declares, Protocol):
         """An event ready for `record`."""
         ...
 
-    def record(self, events: Sequence[NewEvent]) -> tuple[int, ...]:
-        """Append events under the session's lease."""
+    def record(self, events: Sequence[NewEvent], *, of_step: int | None = None) -> tuple[int, ...]:
+        """Append events under the session's lease; StepEnded when that step has its end."""
         ...
 
 
@@ -109,23 +109,26 @@ class Step:
 
         `client` is an official `openai` or `anthropic` client, an `httpx.Client` with a base URL,
         or a callable from body bytes to reply bytes. The bytes go out unchanged, and the client's
-        own retries are off: each of the `retries` is an attempt of its own in the log.
-        Raises AttemptFailed with the class of the refusal; a connection that broke leaves the
-        attempt as lost.
+        own retries are off: each of the `retries` is an attempt of its own in the log, after the
+        pause that the provider asks for. Raises AttemptFailed with the class of the refusal,
+        StepEnded when the step has its reply or was given up, ConfigError before anything leaves
+        when the client will not do; a connection that broke leaves the attempt as lost.
         """
-        while True:
-            self.opened(type(client).__module__.partition(".")[0])
+        checked(client, awaited=False)
+        for left in range(retries, -1, -1):
+            self.opened(library_of(client))
             try:
                 raw = exchange(client, self, timeout)
             except BaseException as error:
                 self.lost(error)
                 raise
             try:
-                return self.closed(raw, final=retries <= 0)
+                return self.closed(raw, final=left == 0)
             except AttemptFailed as error:
-                if retries <= 0 or error.kind not in RETRIED:
+                if left == 0 or error.kind not in RETRIED:
                     raise
-                retries -= 1
+            time.sleep(pause_after(raw, retries - left))
+        raise ConfigError(f"{retries} retries are less than none")
 
     def answer(
         self,
@@ -134,30 +137,33 @@ class Step:
         status: int = 200,
         headers: Mapping[str, str] | None = None,
     ) -> Reply:
-        """Log a reply that the caller received by other means: bytes as received, or a dict."""
-        if isinstance(body, Mapping):
-            raw = source_of(body, "reply").encode("utf-8", "surrogatepass")
-        else:
-            raw = body.encode() if isinstance(body, str) else body
+        """Log a reply that the caller received by other means: bytes as received, or a dict.
+
+        Raises AttemptFailed when it is a refusal, StepEnded when the step has its end.
+        """
+        raw = reply_bytes(body)
         if not self._open:
             self.opened("caller")
         return self.closed(RawReply(status, dict(headers or {}), raw), final=True)
 
     def abandon(self, reason: str = "") -> None:
-        """Give the step up: it ends without a reply."""
+        """Give the step up: it ends without a reply. Raises StepEnded when it has its end."""
         self._record([self._new(StepAbandoned(reason=reason))])
 
     # --- attempts --------------------------------------------------------------------------------
 
     def opened(self, client: str, url: str = "") -> None:
         """Log that the bytes are about to leave; durable when this returns."""
-        self._attempts += 1
-        sent = AttemptSent(self.event_id, self._attempts, url, client=client)
+        number = self._attempts + 1
+        sent = AttemptSent(self.event_id, number, url, client=client)
         self._record([self._new(sent)])
+        self._attempts = number
         self._open = True
 
     def lost(self, error: BaseException) -> None:
-        """Log that nobody knows what became of the attempt."""
+        """Log that nobody knows what became of the attempt; nothing when none is under way."""
+        if not self._open:
+            return
         self._open = False
         reason = f"{type(error).__name__}: {error}"
         self._record([self._new(AttemptLost(self._attempts, reason))])
@@ -182,14 +188,6 @@ class Step:
                 f"the provider refused ({parsed.kind}): {parsed.message}",
                 kind=parsed.kind,
                 status=parsed.status,
-                request_id=parsed.request_id,
-            )
-        if isinstance(parsed, Running):
-            self._record([self._new(AttemptRunning(self._attempts, parsed.handle))])
-            raise AttemptFailed(
-                f"the provider still works on it and gave the handle {parsed.handle}",
-                kind="running",
-                status=raw.status,
                 request_id=parsed.request_id,
             )
         return self._answered(parsed, raw)
@@ -256,4 +254,4 @@ class Step:
         return self._session.new(payload, f"provider:{self.api}", step=self.number)
 
     def _record(self, events: Sequence[NewEvent]) -> None:
-        self._session.record(events)
+        self._session.record(events, of_step=self.number)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from sawlog.call import Call
 from sawlog.store.content import Part, TextPart
 from sawlog.store.envelope import Blob
-from sawlog.store.errors import ToolError
+from sawlog.store.errors import InvalidEvent, StoreError, ToolError
 from sawlog.store.events.conversation import ToolFinished
 from sawlog.store.events.world import Saw
 from sawlog.store.jsontext import source_of
@@ -33,7 +33,8 @@ class ToolRun:
 
     An exception inside becomes the call's error result and is not raised again, for the model is
     the one to deal with it; what is no `Exception` (an interrupt, a cancelled task) leaves an
-    interrupted result and goes on. `key` is the same each time this call is run.
+    interrupted result and goes on. A ToolError or an error of the log is the agent's own: it goes
+    on, and the call is left without a result. `key` is the same each time this call is run.
     """
 
     def __init__(self, session: Keeps, call: Call, effect: str) -> None:
@@ -60,7 +61,7 @@ class ToolRun:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
-        if error is not None and isinstance(error, ToolError):
+        if _is_the_agents(error):
             return False
         if error is not None:
             self.failed(error)
@@ -104,20 +105,22 @@ class ToolRun:
     def _set(self, value: Any, status: str, limit: int | None) -> None:
         self._status = status
         self._blobs = []
-        if _are_parts(value):
-            self._parts = tuple(value)
+        parts = _parts(value)
+        if parts:
+            self._parts = parts
             return
-        text: Text
+        plain: str
         if value is None:
-            text = ""
+            plain = ""
         elif isinstance(value, str):
-            text = value
+            plain = value
         elif isinstance(value, bytes):
-            text = value.decode("utf-8", "surrogateescape")
+            plain = value.decode("utf-8", "surrogateescape")
         else:
-            text = source_of(value, "result")
-        if limit is not None and isinstance(text, str):
-            text, blob = preview(text, limit)
+            plain = source_of(value, "result")
+        text: Text = plain
+        if limit is not None:
+            text, blob = preview(plain, limit)
             if blob is not None:
                 self._blobs.append(blob)
         self._parts = (TextPart(text),)
@@ -127,10 +130,18 @@ class ToolRun:
         self._saw.append(Saw(path, range, version))
 
 
-def _are_parts(value: Any) -> bool:
-    return (
-        isinstance(value, Sequence)
-        and not isinstance(value, str | bytes)
-        and len(value) > 0
-        and all(isinstance(item, Part) for item in value)
-    )
+def _is_the_agents(error: BaseException | None) -> bool:
+    """True for errors that no model can mend. What cannot be written as a result is the tool's."""
+    if isinstance(error, InvalidEvent):
+        return False
+    return isinstance(error, ToolError | StoreError)
+
+
+def _parts(value: Any) -> tuple[Part, ...]:
+    """The parts that a result is made of; () when it is something else."""
+    if isinstance(value, Part):
+        return (value,)
+    if not isinstance(value, list | tuple):
+        return ()
+    items = tuple(cast("Sequence[Any]", value))
+    return items if all(isinstance(item, Part) for item in items) else ()

@@ -7,8 +7,8 @@ different types.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -85,14 +85,25 @@ def type_of(struct: type[Payload]) -> EventType:
 class Registry:
     """The event types that one store knows."""
 
-    core: ClassVar[Registry]
-
     def __init__(self, structs: Iterable[type[Payload]] = ()) -> None:
         self._types: dict[tuple[str, int], EventType] = {}
         self._decoders: dict[tuple[str, int], msgspec.json.Decoder[Payload]] = {}
         self._newest: dict[str, int] = {}
         for struct in structs:
             self._add(type_of(struct))
+        self._check_upcasts()
+
+    def _check_upcasts(self) -> None:
+        for name, version in self._types:
+            newest = self._newest[name]
+            if version == newest:
+                continue
+            if (name, version + 1) not in self._types:
+                raise InvalidEvent(f"{name} has versions {version} and {newest}, none between them")
+            if self._types[name, version].upcast is None:
+                raise InvalidEvent(
+                    f"{name} version {version} has no upcast to {version + 1}: give one to @event"
+                )
 
     def _add(self, kind: EventType) -> None:
         at = (kind.name, kind.version)
@@ -106,12 +117,23 @@ class Registry:
         self._newest[kind.name] = max(kind.version, self._newest.get(kind.name, 0))
 
     def extended(self, structs: Iterable[type[Payload]]) -> Registry:
-        """A registry that knows these types, too. A taken name and version is refused."""
+        """A registry that knows these types, too.
+
+        Refused with InvalidEvent: a taken name and version, a version that nothing leads from to
+        the next, and a new name that is `shown`, for no form of this release could show it.
+        """
         new = Registry()
         for kind in self._types.values():
             new._add(kind)
         for struct in structs:
-            new._add(type_of(struct))
+            kind = type_of(struct)
+            if kind.shown and kind.name not in self._newest:
+                raise InvalidEvent(
+                    f"{kind.name} cannot stand in a packet: no form shows it. Record the text for "
+                    "the model as observation.recorded or message.user beside it"
+                )
+            new._add(kind)
+        new._check_upcasts()
         return new
 
     def find(self, name: str, version: int) -> EventType | None:
@@ -150,16 +172,22 @@ class Registry:
             raise Damaged(
                 f"event {stored.seq} ({stored.type}) does not read: {error}", seq=stored.seq
             ) from error
-        newest = self._newest[stored.type]
-        for version in range(stored.version, newest):
-            upcast = self._types[stored.type, version].upcast
-            if upcast is None:
-                raise Damaged(
-                    f"{stored.type} version {version} has no upcast to {version + 1}",
-                    seq=stored.seq,
-                )
-            value = upcast(value)
-        return value
+        return self.newest(value)
 
-    def __iter__(self) -> Iterable[EventType]:
+    def newest(self, payload: Payload) -> Payload:
+        """The payload in its type's newest version: what folds and forms read."""
+        kind = self.declared(type(payload))
+        for version in range(kind.version, self._newest[kind.name]):
+            upcast = self._types[kind.name, version].upcast
+            assert upcast is not None, "checked when the registry was made"
+            payload = upcast(payload)
+            following = self._types[kind.name, version + 1].struct
+            if type(payload) is not following:
+                raise InvalidEvent(
+                    f"the upcast of {kind.name} version {version} gave "
+                    f"{type(payload).__name__} and no {following.__name__}"
+                )
+        return payload
+
+    def __iter__(self) -> Iterator[EventType]:
         return iter(self._types.values())

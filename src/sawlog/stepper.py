@@ -1,0 +1,153 @@
+"""How a session makes its next step: its packet is built over all that the log holds, and logged.
+
+A packet is appended only behind exactly the events that it was built from. When others append in
+between it is built again, and after a few times while nobody else can append.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sawlog.builder.build import Built, Cache, Refusal, Sending, build
+from sawlog.builder.policy import Rules
+from sawlog.builder.projector import FOLD, fold_all
+from sawlog.builder.state import State
+from sawlog.driver import Driver
+from sawlog.store.append import Tail
+from sawlog.store.codec import sealed
+from sawlog.store.envelope import NewEvent
+from sawlog.store.errors import Conflict, Refused
+from sawlog.store.event import Event
+from sawlog.store.events.base import EventId
+from sawlog.store.events.steps import AttemptLost, PolicySet, StepAbandoned
+
+_CONFLICTS = 3
+"""Conflicts after which a packet is built inside the append's transaction."""
+
+
+class Stepper:
+    """Builds and logs the packets of one driver's session, keeping the builder warm."""
+
+    def __init__(self, driver: Driver, rules: Rules, clock: Callable[[], int]) -> None:
+        self._driver = driver
+        self._rules = rules
+        self._clock = clock
+        self._cache = Cache()
+
+    def step(
+        self, sending: Sending, allow_waiting: bool, fallback_of: EventId
+    ) -> tuple[int, Built, Event]:
+        """Build and log the next packet: the step's number, what was built, its `packet.built`.
+
+        Raises Refused with the builder's reason when there is no packet.
+        """
+        driver = self._driver
+        with driver.lock:
+            for _ in range(_CONFLICTS):
+                state = driver.load()
+                before = self._before(state, sending)
+                built, packet = self._packet(state, before, sending, allow_waiting, fallback_of)
+                try:
+                    seqs = driver.append([*before, packet], expected_seq=state.seq)
+                except Conflict:
+                    driver.catch_up()
+                    continue
+                return self._done(built, seqs[-1])
+            return self._inside(sending, allow_waiting, fallback_of)
+
+    def _inside(
+        self, sending: Sending, allow_waiting: bool, fallback_of: EventId
+    ) -> tuple[int, Built, Event]:
+        """The same while nobody else can append."""
+        done: list[Built] = []
+
+        def make(tail: Tail) -> Sequence[NewEvent]:
+            state = self._driver.catch_up()
+            before = self._before(state, sending)
+            built, packet = self._packet(state, before, sending, allow_waiting, fallback_of)
+            done.append(built)
+            return [*before, packet]
+
+        seqs = self._driver.append([], build=make)
+        return self._done(done[-1], seqs[-1])
+
+    def _done(self, built: Built, seq: int) -> tuple[int, Built, Event]:
+        self._cache.settle(seq)
+        event = self._driver.window.event(seq)
+        return event.step, built, event
+
+    # --- what stands in front of the packet -----------------------------------------------------
+
+    def _before(self, state: State, sending: Sending) -> list[NewEvent]:
+        """Events that the step adds in front of its packet: an end for a cut step, new rules."""
+        new = self._driver.new
+        events: list[NewEvent] = []
+        if state.open_step:
+            if state.unsettled:
+                lost = AttemptLost(number=state.unsettled, reason="no outcome was recorded")
+                events.append(new(lost, "harness", step=state.open_step))
+            gone = StepAbandoned(reason="another step began before it had a reply")
+            events.append(new(gone, "harness", step=state.open_step))
+        rules = self._policy(sending)
+        if not self._in_force(state, rules):
+            events.append(new(rules, "harness"))
+        return events
+
+    def _policy(self, sending: Sending) -> PolicySet:
+        rules = self._rules_for(sending)
+        own = sending.profile.own_digest
+        return PolicySet(
+            policy=rules.policy,
+            fold=FOLD,
+            measure=rules.measure,
+            profile=sending.profile.named if own else None,
+            window=rules.window,
+            reserve=rules.reserve,
+            profile_text=sending.profile.text if own else "",
+        )
+
+    def _rules_for(self, sending: Sending) -> Rules:
+        window = self._rules.window or sending.profile.window
+        return Rules(self._rules.policy, self._rules.measure, window, self._rules.reserve)
+
+    def _in_force(self, state: State, wanted: PolicySet) -> bool:
+        if not state.policy:
+            return False
+        now = self._driver.window.event(state.policy).content
+        return isinstance(now, PolicySet) and now == sealed(wanted)[0]
+
+    # --- the packet -----------------------------------------------------------------------------
+
+    def _packet(
+        self,
+        state: State,
+        before: Sequence[NewEvent],
+        sending: Sending,
+        allow_waiting: bool,
+        fallback_of: EventId,
+    ) -> tuple[Built, NewEvent]:
+        driver = self._driver
+        ahead = driver.as_events(state, before)
+        driver.window.hold(ahead)
+        folded = fold_all(state, ahead)
+        if self._cache.assembly is None:
+            driver.window.prefetch(folded.sent)
+        result = build(
+            folded,
+            self._rules_for(sending),
+            sending,
+            self._clock(),
+            driver.window,
+            self._cache,
+            allow_waiting=allow_waiting,
+        )
+        if isinstance(result, Refusal):
+            raise Refused(result.reason, result.message, result.needs)
+        payload = result.event(replaces=self._replaced(state), fallback_of=fallback_of)
+        return result, driver.new(payload, "harness", step=folded.step + 1)
+
+    def _replaced(self, state: State) -> EventId:
+        """The packet of a step that is given up for this one."""
+        if not state.open_step or not state.sent_at:
+            return ""
+        return self._driver.window.event(state.sent_at).id
