@@ -79,9 +79,9 @@ class _Incoming:
         from sawlog.importing import files_of
         from sawlog.store.errors import FormatError
 
-        if not path.exists():
-            raise FileNotFoundError(2, "no such file", str(path))
         try:
+            if not path.exists():
+                raise FormatError(f"{path}: there is no such file or folder", path=str(path))
             if self._format == "sawlog":
                 self._file(path, tell)
                 return
