@@ -99,7 +99,7 @@ class Arguments:
             base, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
             # The model's own names are numbers: a parameter may have any name, `schema` or `_x`.
             # Its alias comes first, so that one that the caller gave wins.
-            own = Annotated.__class_getitem__((base, Field(alias=one.name), *notes))  # type: ignore[attr-defined]
+            own: Any = Annotated[base, Field(alias=one.name), *notes]
             field = f"p{number}"
             fields[field] = (own, ... if one.default is one.empty else _ordered(one.default))
             given = one.default is not one.empty and not isinstance(one.default, FieldInfo)

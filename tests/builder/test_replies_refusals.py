@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sawlog.builder.replies import RefusedReply, parse
+from sawlog.builder.replies import Answered, RefusedReply, parse
 from sawlog.store.errors import ConfigError
 from tests.builder.reading import refused
 
@@ -183,14 +183,21 @@ def test_a_long_page_is_not_all_a_message() -> None:
 @pytest.mark.parametrize("lead", ["", '"\\ud800",'])
 def test_nesting_up_to_the_edge_of_what_python_reads_never_raises(lead: str) -> None:
     """There a whole body is still read, and a part of it, deeper in the stack, no more."""
-    kinds = set[str]()
-    for depth in range(600, 1100, 3):
+
+    def read(depth: int) -> bool:
         value = f"[{lead}{'[' * depth}{']' * depth}]"
         call = f'{{"type":"tool_use","id":"t","name":"n","input":{value}}}'
-        found = parse(ANTHROPIC, 200, {}, f'{{"content":[{call}]}}'.encode())
-        kinds.add(found.kind if isinstance(found, RefusedReply) else "read")
         assert isinstance(parse(OPENAI, 500, {}, f'{{"error":{value}}}'.encode()), RefusedReply)
-    assert kinds == {"read", "malformed"}
+        return isinstance(parse(ANTHROPIC, 200, {}, f'{{"content":[{call}]}}'.encode()), Answered)
+
+    low, high = 100, 1_000_000
+    assert read(low)
+    assert not read(high)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if read(middle) else (low, middle)
+    for depth in range(low - 30, low + 30):
+        read(depth)
 
 
 def test_an_unknown_api_is_named() -> None:
