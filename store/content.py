@@ -31,7 +31,9 @@ class BoundPart(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", 
     """Thinking, encrypted reasoning or a provider's compaction: exact, and bound to its context.
 
     `kind` is `thinking`, `redacted_thinking`, `reasoning`, `reasoning_content` or `compaction`;
-    `api` the API whose item it is; `source` its JSON as received; `text` what a person may read.
+    `unsigned_thinking`, which never goes back; or `text.FIELD`, `call.FIELD`, `message.FIELD`, a
+    field of the text, call or message in front of it that has no word of its own here.
+    `api` is the API whose item it is; `source` its JSON as received; `text` what a person may read.
     """
 
     kind: str
