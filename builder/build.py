@@ -204,7 +204,9 @@ def _assembled(
         return Refusal(
             "nothing_to_send", "the history is empty: append a user message first", ("input",)
         )
-    if not reconstructed and entries[-1].authority == "assistant":
+    # A reply that ends in a part that the provider runs was paused: it goes back as it is.
+    last = entries[-1]
+    if not reconstructed and last.authority == "assistant" and last.part != "raw":
         return Refusal(
             "nothing_to_send",
             "the history ends with the model's own reply: append a message or a result first",

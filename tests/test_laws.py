@@ -273,5 +273,17 @@ def _law(number: int) -> Callable[..., None]:
     return law
 
 
+@pytest.mark.long
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@given(acts=st.lists(ACTS, min_size=3, max_size=60), window=WINDOWS)
+def test_laws_on_ever_new_logs(acts: list[Act], window: int) -> None:
+    """The same on longer logs; `make test-long` tries new ones at each round."""
+    driver = Driver(window)
+    driver.play(("user", 1, 0))
+    for act in acts:
+        driver.play(act)
+    _check_whole(driver)
+
+
 for _shard in range(SHARDS):
     globals()[f"test_laws_on_random_logs_{_shard}"] = _law(_shard)

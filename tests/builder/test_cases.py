@@ -7,7 +7,13 @@ import itertools
 import pytest
 
 from sawlog.builder.build import Refusal
-from sawlog.store.events.conversation import MessageUser, ToolFinished
+from sawlog.store.content import RawPart
+from sawlog.store.events.conversation import (
+    MessageAssistant,
+    MessageUser,
+    ToolFinished,
+    ToolRequested,
+)
 from sawlog.store.events.lifecycle import ForeignRecord, SessionForked
 from tests.builder.memory import Story, told
 
@@ -134,9 +140,18 @@ def test_nothing_to_send() -> None:
 def test_a_reused_call_id_pairs_with_the_nearest_open_call() -> None:
     story = Story().run("U A[c1] R1 U2")
     step = story.log.state.step + 1
-    from sawlog.store.events.conversation import ToolRequested
-
     story.log.append(ToolRequested("c1", "tool", "{}"), step=step, source="provider:openai-chat")
     story.log.append(ToolFinished(call_id="c1", parts=MessageUser(()).parts), source="tool:tool")
     assert isinstance(story.log.build(), Refusal) is False
     assert story.shown() == "U A[c1] c1 R1 U2 c1 "
+
+
+def test_a_paused_reply_goes_back_as_it_is() -> None:
+    story = Story().run("U P")
+    part = RawPart(
+        "anthropic", '{"type":"server_tool_use","id":"srvtoolu_1","name":"x","input":{}}'
+    )
+    story.log.append(MessageAssistant((part,)), step=1, source="provider:anthropic")
+    built = story.log.build(api="anthropic")
+    assert not isinstance(built, Refusal)
+    assert built.request.body.endswith(b'"input":{}}]}]}')
