@@ -55,7 +55,7 @@ def opens_unit(entry: Entry) -> bool:
 
     A unit is a reply with its calls and their results, or one other message.
     """
-    return entry.first and entry.role not in ("call", "result")
+    return entry.first and entry.role != "result"
 
 
 CUT_TO = (3, 5)
