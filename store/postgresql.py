@@ -188,7 +188,7 @@ class PostgresDatabase(Database):
 
     def __init__(self, engine: Engine, url: str, *, read_only: bool, wait: float) -> None:
         super().__init__(url, read_only=read_only, wait=wait)
-        self._engine = engine
+        self.engine = engine
         self._idle: list[Connection] = []
         self._patience = max(1, int(wait * 1000))
 
@@ -232,7 +232,7 @@ class PostgresDatabase(Database):
         try:
             connection = self._idle.pop()
         except IndexError:
-            connection = self._engine.connect()
+            connection = self.engine.connect()
         try:
             yield connection
         finally:
@@ -282,12 +282,16 @@ class PostgresDatabase(Database):
             tx.run("UPDATE sawlog.store SET epoch = ?", (epoch,))
         return epoch
 
+    def rest(self) -> None:
+        """Let go of all connections that nobody uses."""
+        while self._idle:
+            self._idle.pop().close()
+        self.engine.dispose(close=True)
+
     def close(self) -> None:
         """Close the pool."""
         self.closed = True
-        while self._idle:
-            self._idle.pop().close()
-        self._engine.dispose(close=True)
+        self.rest()
 
 
 def _raw(connection: Connection) -> psycopg.Connection[Any]:
