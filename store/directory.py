@@ -10,6 +10,7 @@ append, which the last event holds, are not in it.
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
@@ -244,6 +245,18 @@ def insert(
     check = _crc(tenant, session, name, source_id, 0, None, now, parent, ancestors)
     values = (tenant, session, name, source_id, head, digest, now, now, parent, ancestors, check)
     return tx.run(_INSERT, values) == 1
+
+
+def source_name(format: str, source_id: str, digest: str = "") -> str:
+    """What the directory keeps of a foreign session's own id; of a long or odd one the digest.
+
+    `digest` is the hex SHA-256 of an id that is not at hand.
+    """
+    text = f"{format}:{source_id}"
+    if not digest and len(text) <= LONGEST_NAME and text.isascii() and text.isprintable():
+        return text
+    raw = source_id.encode("utf-8", "surrogatepass")
+    return f"{format}:sha256:{digest or hashlib.sha256(raw).hexdigest()}"
 
 
 def is_name(text: str) -> bool:

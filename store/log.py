@@ -54,7 +54,7 @@ class Log:
         self.tenant = directory.checked_name(tenant, "tenant")
         self.registry = registry
         self.leases = Leases(database, tenant, clock)
-        self._clock = clock
+        self.clock = clock
         self._make_id = make_id
         self._appender = Appender(database, tenant, registry, clock, make_id, make_salt)
 
@@ -310,7 +310,7 @@ class Log:
                 made,
                 name=name,
                 source_id=source_id,
-                now=self._clock(),
+                now=self.clock(),
                 fork=fork,
             )
             return directory.get(tx, self.tenant, made) if new else None

@@ -1,0 +1,374 @@
+"""Reading a session and believing none of it: chain, contents, blobs, and the rows around them.
+
+What the chain proves is `broken` where it does not hold. What no digest covers (the blobs listed
+beside an event, how a row is packed, where its index says that it is, the directory's row) is
+compared with what it repeats, and is a `fault`: the content is sound, and the row needs mending.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+import msgspec
+
+from sawlog.store import blobs, codec, directory, rows
+from sawlog.store.database import Row, Transaction
+from sawlog.store.directory import SessionRow
+from sawlog.store.envelope import StoredEvent
+from sawlog.store.errors import Damaged, NoSession, StoreError
+from sawlog.store.log import CHUNK, Log
+
+_EVENTS = (
+    f"SELECT i.seq, (arrival), e.sid, e.key, {rows.COLUMNS} FROM (itself) "
+    "WHERE i.sid = ? AND i.seq BETWEEN ? AND ? ORDER BY i.seq"
+)
+_NEXT = "SELECT min(e.seq) FROM sawlog.events e WHERE e.sid = ? AND e.seq > ?"
+_LAST = "SELECT max(e.seq) FROM sawlog.events e WHERE e.sid = ?"
+_BLOBS = (
+    "SELECT e.sid, e.digest, e.size, e.codec, e.data, e.key FROM (itself) "
+    "WHERE i.sid = ? AND i.digest IN (*)"
+)
+_ROW = f"SELECT {directory.COLUMNS}, s.tenant FROM sawlog.sessions s WHERE s.sid = ?"
+_ROWS = (
+    f"SELECT {directory.COLUMNS}, s.tenant FROM sawlog.sessions s WHERE s.sid > ? "
+    "ORDER BY s.sid LIMIT 1000"
+)
+
+_AT_ONCE = 16
+"""Blobs that are read at a time."""
+
+
+class Member(msgspec.Struct, frozen=True):
+    """One session of a branch: its events are those up to `last` that no earlier one has."""
+
+    sid: int
+    id: bytes
+    last: int
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """A place in a session, as it was found.
+
+    `event` is what its row says, None where that does not read. `names` are the digests of the
+    blobs that the payload names. `broken` says why the chain does not vouch for it (empty: it
+    does), `fault` what else is wrong with its rows. `linked`: it fits what stands before it,
+    whatever that is worth.
+    """
+
+    seq: int
+    event: StoredEvent | None
+    names: tuple[bytes, ...] = ()
+    broken: str = ""
+    fault: str = ""
+    linked: bool = True
+
+    @property
+    def why(self) -> str:
+        """What is wrong with it; empty when nothing is."""
+        return self.broken or self.fault
+
+
+class Check:
+    """One pass over a session: iterate `places`, then ask `directory`.
+
+    Memory is bounded by some hundred events and a few blobs. A session that grows meanwhile is
+    checked as it was at the start.
+    """
+
+    def __init__(self, log: Log, session: SessionRow | bytes) -> None:
+        """Raises NoSession, and Damaged where the directory does not say whose events to read."""
+        self._log = log
+        id = session if isinstance(session, bytes) else session.id
+        with log.database.read() as tx:
+            found = tx.one(directory.BY_ID, (log.tenant, id))
+            if found is None:
+                raise NoSession(f"there is no session {id.hex()}")
+            self.row = _legible(found)
+            # By its number the row comes from the table, by its name from an index, too.
+            self._found = tx.one(_ROW, (self.row.sid,))
+            ids = directory.ids(tx, [sid for sid, _ in self.row.ancestors])
+            self.members = [
+                *(Member(sid, ids.get(sid, b""), last) for sid, last in self.row.ancestors),
+                Member(self.row.sid, self.row.id, self.row.head),
+            ]
+            self.top = self._last(tx)
+        self.digest = codec.genesis(self.members[0].id)
+        """The chain's digest at the last place that was reached and is whole."""
+        self._at_head = self.digest if self.row.head == 0 else b""
+        self._before: tuple[bytes, ...] = (self.digest,)
+        self._touched = 0
+        self._bad_blobs: dict[bytes, str] = {}
+        self._seen_blobs: set[bytes] = set()
+
+    def _last(self, tx: Transaction) -> int:
+        try:
+            found = tx.one(_LAST, (self.row.sid,))
+        except StoreError as error:
+            if not _is_damage(error):
+                raise
+            return self.row.head
+        last = found[0] if found else None
+        return last if isinstance(last, int) else self.row.base
+
+    def places(self) -> Iterator[Place]:
+        """Every place from the first to the last that has a row, or should have one, in order."""
+        first = 1
+        damaged_at = 0
+        for member in self.members:
+            own = member.sid == self.row.sid
+            last = max(self.top, self.row.base) if own else member.last
+            arrived = 0
+            while first <= last:
+                end = min(last, first + CHUNK - 1)
+                found = self._fetched(member, first, end)
+                if not found:
+                    # Nothing here: on to the next row, however far, for a number may be damaged.
+                    end = min(last, self._next(member, end) - 1)
+                    found = [_missing(first, end)]
+                self._check_blobs(found)
+                for place, arrival in found:
+                    fault = ""
+                    if arrival < arrived:
+                        fault = "its row does not stand where it arrived"
+                    arrived = max(arrived, arrival)
+                    place = self._linked(member, place, damaged_at)
+                    if own and place.seq > self.row.head:
+                        fault = f"it stands behind event {self.row.head}, the last one known"
+                    if fault and not place.fault:
+                        place = msgspec.structs.replace(place, fault=fault)
+                    if place.broken and not damaged_at:
+                        damaged_at = place.seq
+                    yield place
+                first = end + 1
+        if self.row.head > max(self.top, self.row.base):
+            yield _missing(max(self.top, self.row.base) + 1, self.row.head)[0]
+
+    def directory(self) -> str:
+        """What is wrong with the session's row in the directory, once all places were seen."""
+        row, found = self.row, self._found
+        if found is None or found[1] != row.id or found[14] != self._log.tenant:
+            return "its row in the directory names another session"
+        try:
+            directory.row_of(found)
+        except Damaged as error:
+            return str(error)
+        if not directory.fits(self._log.tenant, found):
+            return "the check number of its row in the directory does not fit"
+        if self._at_head != row.digest:
+            return f"the directory names another digest for its head, event {row.head}"
+        if (row.owner is None) != (row.expires_at is None):
+            return "the directory names half a lease"
+        if row.touched_at != (self._touched or row.created_at):
+            return "the directory names another time for its last event"
+        return ""
+
+    # --- events
+
+    def _fetched(self, member: Member, first: int, last: int) -> list[tuple[Place, int]]:
+        try:
+            with self._log.database.read() as tx:
+                sql = _EVENTS.replace("(arrival)", tx.arrival)
+                sql = sql.replace("(itself)", tx.itself("events", "events_seq"))
+                found = tx.all(sql, (member.sid, first, last))
+        except StoreError as error:
+            if not _is_damage(error):
+                raise
+            if first == last:
+                return [(Place(seq=first, event=None, broken=str(error)), 0)]
+            middle = (first + last) // 2
+            return [*self._fetched(member, first, middle), *self._fetched(member, middle + 1, last)]
+        places: list[tuple[Place, int]] = []
+        for row in found:
+            if row[0] > first:
+                places.append(_missing(first, row[0] - 1))
+            places.append(_place(member, row))
+            first = row[0] + 1
+        if found and first <= last:
+            places.append(_missing(first, last))
+        return places
+
+    def _next(self, member: Member, after: int) -> int:
+        with self._log.database.read() as tx:
+            found = tx.one(_NEXT, (member.sid, after))
+        return found[0] if found and isinstance(found[0], int) else max(self.top, member.last) + 1
+
+    def _linked(self, member: Member, place: Place, damaged_at: int) -> Place:
+        event = place.event
+        if event is None:
+            self._before = ()
+            return place
+        broken = place.broken
+        linked = False
+        digests: list[bytes] = []
+        try:
+            head = codec.header(
+                member.id, event.seq, event.id, event.type, event.version, event.flags,
+                event.step, event.source, event.occurred_at, event.recorded_at, event.fence,
+            )  # fmt: skip
+        except (struct.error, UnicodeEncodeError) as error:
+            broken = broken or f"its header cannot be made ({error})"
+        else:
+            digests = [codec.link(before, head, event.commitment) for before in self._before]
+            linked = event.digest in digests
+            if not linked:
+                broken = broken or "its digest does not follow from the one before it"
+        # Where the digest itself is what was damaged, the next event tells.
+        self._before = (event.digest, *(each for each in digests if each != event.digest))[:2]
+        if not broken and damaged_at:
+            broken = f"it stands behind event {damaged_at}, which is damaged"
+        if not broken:
+            broken = next(
+                (self._bad_blobs[name] for name in place.names if name in self._bad_blobs), ""
+            )
+        if not broken and not damaged_at:
+            self.digest = event.digest
+        if event.seq == self.row.head and linked:
+            self._at_head = event.digest
+            if member.sid == self.row.sid:
+                self._touched = event.recorded_at
+        return msgspec.structs.replace(place, broken=broken, linked=linked)
+
+    # --- blobs
+
+    def _check_blobs(self, places: Sequence[tuple[Place, int]]) -> None:
+        fresh: dict[bytes, None] = {}
+        for place, _ in places:
+            fresh.update((name, None) for name in place.names if name not in self._seen_blobs)
+        self._seen_blobs.update(fresh)
+        wanted = list(fresh)
+        for start in range(0, len(wanted), _AT_ONCE):
+            self._check_some(wanted[start : start + _AT_ONCE])
+
+    def _check_some(self, wanted: Sequence[bytes]) -> None:
+        missing = dict.fromkeys(wanted)
+        try:
+            with self._log.database.read() as tx:
+                sql = _BLOBS.replace("(itself)", tx.itself("blobs", "blobs_digest"))
+                for member in reversed(self.members):
+                    for row in tx.among(sql, (member.sid,), list(missing)):
+                        if row[0] == member.sid and row[1] in missing:
+                            del missing[row[1]]
+                            self._check_blob(row)
+        except StoreError as error:
+            if not _is_damage(error):
+                raise
+            if len(wanted) == 1:
+                self._bad_blobs[wanted[0]] = f"the blob {wanted[0].hex()} does not read: {error}"
+                return
+            for digest in wanted:
+                self._check_some([digest])
+            return
+        for digest in missing:
+            self._bad_blobs[digest] = f"the blob {digest.hex()} that it cites is missing"
+
+    def _check_blob(self, row: Row) -> None:
+        try:
+            blobs.content(row[1:])
+        except Damaged as error:
+            self._bad_blobs[row[1]] = f"the blob {row[1].hex()} that it cites is damaged: {error}"
+
+
+def directory_damage(log: Log) -> list[Damaged]:
+    """What is wrong with rows of the directory that are this tenant's, each naming its session.
+
+    Also those that no listing shows, since they do not read or name another tenant by damage.
+    """
+    found: list[Damaged] = []
+    after = -(2**63)
+    while True:
+        with log.database.read() as tx:
+            some = tx.all(_ROWS, (after,))
+        for row in some:
+            fits = directory.fits(log.tenant, row)
+            if row[14] == log.tenant and not fits:
+                found.append(directory.damaged(row, "its check number does not fit"))
+            elif row[14] != log.tenant and fits:
+                found.append(directory.damaged(row, "it names another tenant"))
+            elif fits:
+                try:
+                    directory.row_of(row)
+                except Damaged as error:
+                    found.append(error)
+        if not some:
+            return found
+        after = some[-1][0]
+
+
+def named(payload: bytes) -> tuple[bytes, ...]:
+    """The digests of the blobs that a payload names, in the order in which it names them.
+
+    A payload names a blob where it holds the object of a text (`blob`, `size`, `media`) or a media
+    part (`t` is `media`, and `blob`), whatever type the event is of.
+    """
+    if b'"blob":"' not in payload:
+        return ()
+    found: dict[bytes, None] = {}
+    _look(msgspec.json.decode(payload), found)
+    return tuple(found)
+
+
+def _look(value: object, found: dict[bytes, None]) -> None:
+    if isinstance(value, dict):
+        fields = cast("dict[str, object]", value)
+        digest = fields.get("blob")
+        is_text = "size" in fields and "media" in fields
+        if isinstance(digest, str) and (is_text or fields.get("t") == "media"):
+            try:
+                found[bytes.fromhex(digest)] = None
+            except ValueError:
+                return
+        for each in fields.values():
+            _look(each, found)
+    elif isinstance(value, list):
+        for each in cast("list[object]", value):
+            _look(each, found)
+
+
+def _place(member: Member, row: Row) -> tuple[Place, int]:
+    seq, arrival, sid, key, *columns = row
+    arrived = arrival if isinstance(arrival, int) else 0
+    if (sid, columns[0]) != (member.sid, seq):
+        return Place(seq=seq, event=None, broken="its row names another place"), arrived
+    try:
+        event = rows.event_of(tuple(columns), member.id)
+        names = named(event.payload) if event.payload is not None else ()
+    except (Damaged, msgspec.DecodeError, RecursionError) as error:
+        return Place(seq=seq, event=None, broken=str(error)), arrived
+    fault = ""
+    if len(event.id) != 16 or len(event.digest) != 32 or len(event.commitment) != 32:
+        return Place(seq=seq, event=None, broken="an id or a digest in its row is too short"), 0
+    if event.salt is not None and len(event.salt) != 16:
+        return Place(seq=seq, event=None, broken="the salt in its row is too short"), 0
+    if key is not None:
+        fault = "its row names a key, and it is not encrypted"
+    elif event.payload is None and columns[14]:
+        fault = "its row names a packing, and its content is erased"
+    elif event.payload is not None and set(rows.cites_of(tuple(columns))) != set(names):
+        fault = "the blobs listed beside it are not those that it names"
+    return Place(seq=seq, event=event, names=names, fault=fault), arrived
+
+
+def _missing(first: int, last: int) -> tuple[Place, int]:
+    what = "its row is missing"
+    if first < last:
+        what = f"the rows of events {first} to {last} are missing"
+    return Place(seq=first, event=None, broken=what, linked=False), 0
+
+
+def _is_damage(error: StoreError) -> bool:
+    # What the driver says of a medium that fails has no name but the root's.
+    return isinstance(error, Damaged) or (type(error) is StoreError and bool(error.__cause__))
+
+
+def _legible(found: Row) -> SessionRow:
+    """As much of a row of the directory as leads to the session's events. Raises Damaged."""
+    try:
+        return directory.row_of(found)
+    except Damaged:
+        head = found[4] if isinstance(found[4], int) else 0
+        digest = found[5] if isinstance(found[5], bytes) else b""
+        name = found[2] if isinstance(found[2], str) else None
+        whole = (found[0], found[1], name, None, head, digest.ljust(32, b"\0")[:32], 0, None, None)
+        return directory.row_of((*whole, 0, 0, None, found[12], 0))
