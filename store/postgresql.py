@@ -236,6 +236,8 @@ class PostgresDatabase(Database):
         try:
             yield connection
         finally:
+            if not connection.invalidated and _raw(connection).closed:
+                connection.invalidate()
             if self.closed or connection.invalidated or len(self._idle) >= IDLE_CONNECTIONS:
                 connection.close()
             else:
