@@ -34,9 +34,9 @@ from sawlog.builder.replay import (
 from sawlog.builder.snapshot import CODEC, decode, encode, state_digest
 from sawlog.builder.state import Ref, State
 from sawlog.recorded import Recorded, absent_of
-from sawlog.store import codec
+from sawlog.store.checked import Check
 from sawlog.store.envelope import UNKNOWN_TIME, StoredEvent
-from sawlog.store.errors import BuildError, Damaged
+from sawlog.store.errors import BuildError, Damaged, NoSession
 from sawlog.store.event import Event, decoded
 from sawlog.store.events.steps import PacketBuilt
 from sawlog.store.text import BlobMissing
@@ -52,8 +52,9 @@ AFRESH_EVERY = 50
 class Report(msgspec.Struct, frozen=True):
     """What verify found of one session.
 
-    `paths` says of each path `ok`, `absent` or `differs`. `chain` is `ok` or `seq N: why`; `bad_seq`
-    the first damaged event (0: none). `blocked` names what the fold stopped at, if anything.
+    `paths` says of each path `ok`, `absent` or `differs`. `chain` is `ok`, or `seq N: why`, or why
+    alone where the directory is damaged; `bad_seq` the first damaged event (0: none). `blocked` names what
+    the fold stopped at, if anything.
     """
 
     session: str
@@ -79,64 +80,26 @@ def verify(
     run = _Verification(session)
     bad_seq, why = 0, "ok"
     try:
-        for stored in _checked_chain(session):
+        for stored in _checked(session):
             run.event(decoded(stored, session.log.registry))
             progress(stored.seq, session.row.head)
     except Damaged as error:
-        bad_seq, why = error.seq, f"seq {error.seq}: {error}"
+        bad_seq, why = error.seq, f"seq {error.seq}: {error}" if error.seq else str(error)
+    except NoSession as error:
+        why = f"the directory leads to it no longer: {error}"
     return run.report(bad_seq, why)
 
 
-def _checked_chain(session: Recorded) -> Iterator[StoredEvent]:
-    """The session's events while the chain holds. Raises Damaged at the first that breaks it."""
-    log, row = session.log, session.row
-    lineage = log.lineage(row)
-    owner = 0
-    digest = codec.genesis(lineage[0][0])
-    waiting: dict[bytes, int] = {}
-    for place in log.stored(row):
-        if place.damage is not None or place.event is None:
-            raise _bad(session, place.seq, str(place.damage or "its row is missing"))
-        stored = place.event
-        while stored.seq > lineage[owner][1] and owner + 1 < len(lineage):
-            owner += 1
-        head = codec.header(
-            lineage[owner][0], stored.seq, stored.id, stored.type, stored.version, stored.flags,
-            stored.step, stored.source, stored.occurred_at, stored.recorded_at, stored.fence,
-        )  # fmt: skip
-        digest = codec.link(digest, head, stored.commitment)
-        if digest != stored.digest:
-            raise _bad(session, stored.seq, "its digest does not follow from the one before it")
-        for cited in place.cites:
-            waiting.setdefault(cited, stored.seq)
-        if len(waiting) >= 64:
-            _check_blobs(session, waiting)
-            waiting = {}
-        yield stored
-    _check_blobs(session, waiting)
-    if digest != row.digest and row.head:
-        raise _bad(session, row.head, "the directory names another digest for the head")
-
-
-def _check_blobs(session: Recorded, cited: dict[bytes, int]) -> None:
-    if not cited:
-        return
-    try:
-        found = session.log.blobs(session.row, list(cited))
-    except Damaged:
-        for digest, seq in cited.items():
-            try:
-                session.log.blobs(session.row, [digest])
-            except Damaged as error:
-                raise _bad(session, seq, str(error)) from error
-        raise
-    for digest, seq in cited.items():
-        if digest not in found:
-            raise _bad(session, seq, f"the blob {digest.hex()} that it cites is missing")
-
-
-def _bad(session: Recorded, seq: int, why: str) -> Damaged:
-    return Damaged(why, session=session.id, seq=seq)
+def _checked(session: Recorded) -> Iterator[StoredEvent]:
+    """The session's events while they are as they were written. Raises Damaged at what is not."""
+    check = Check(session.log, session.row)
+    for place in check.places():
+        if place.event is None or place.why:
+            raise Damaged(place.why, session=session.id, seq=place.seq)
+        yield place.event
+    wrong = check.directory()
+    if wrong:
+        raise Damaged(wrong, session=session.id)
 
 
 class _Verification:
