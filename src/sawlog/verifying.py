@@ -53,8 +53,8 @@ class Report(msgspec.Struct, frozen=True):
     """What verify found of one session.
 
     `paths` says of each path `ok`, `absent` or `differs`. `chain` is `ok`, or `seq N: why`, or why
-    alone where the directory is damaged; `bad_seq` the first damaged event (0: none). `blocked` names what
-    the fold stopped at, if anything.
+    alone where the directory is damaged; `bad_seq` the first damaged event (0: none). `blocked`
+    names what the fold stopped at, if anything.
     """
 
     session: str

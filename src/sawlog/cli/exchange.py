@@ -11,12 +11,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sawlog.cli import errors, place
-from sawlog.cli.output import first_line, note, progress, say, table, write_bytes, write_json
+from sawlog.cli.output import (
+    first_line,
+    note,
+    progress,
+    say,
+    table,
+    visible,
+    write_bytes,
+    write_json,
+)
 from sawlog.cli.show import Json, SessionName
 
 if TYPE_CHECKING:
     from sawlog.agentlog import AgentLog
     from sawlog.cli.output import Progress
+    from sawlog.store.directory import SessionRow
+    from sawlog.store.incoming import Branch
+    from sawlog.store.log import Log
 
 # --- import ---------------------------------------------------------------------------------------
 
@@ -77,18 +89,16 @@ class _Incoming:
     def take(self, path: Path, tell: Progress) -> None:
         """Import a file, or what a folder holds. A file that does not read keeps no other back."""
         from sawlog.importing import files_of
-        from sawlog.store.errors import FormatError
+        from sawlog.store.errors import Conflict, Damaged, FormatError, Leased
 
         try:
             if not path.exists():
                 raise FormatError(f"{path}: there is no such file or folder", path=str(path))
-            if self._format == "sawlog":
-                self._file(path, tell)
-                return
-            for file in files_of(path, self._format):
+            files = iter([path]) if self._format == "sawlog" else files_of(path, self._format)
+            for file in files:
                 try:
                     self._file(file, tell)
-                except (FormatError, OSError) as error:
+                except (FormatError, Damaged, Conflict, Leased, OSError) as error:
                     self.failures.append(error)
         except (FormatError, OSError) as error:
             self.failures.append(error)
@@ -98,8 +108,8 @@ class _Incoming:
 
         from sawlog.importing import import_session, read_file
 
-        if self._format == "sawlog" or (self._format == "auto" and is_export(file)):
-            self.results.append(self._export(file))
+        if self._format == "sawlog" or (self._format == "auto" and _is_export(file)):
+            self._export(file)
             return
         for session in read_file(file, self._format):
             done = import_session(self._opened().store, session, tell)
@@ -110,19 +120,66 @@ class _Incoming:
             self._log = place.writing(self._context)
         return self._log
 
-    def _export(self, file: Path) -> dict[str, Any]:
-        raise NotImplementedError
+    def _export(self, file: Path) -> None:
+        from sawlog.store.errors import NoSession
+        from sawlog.store.exchange import load
+        from sawlog.store.incoming import lines_of
+
+        branch = self._checked(file)
+        log = self._opened().store
+        try:
+            before = log.get(branch.stems[-1].id).head
+        except NoSession:
+            before = 0
+        with file.open("rb") as opened:
+            row = load(log, lines_of(opened))
+        counts = _counted(log, row)
+        self.results.append({"session": row.id.hex(), "added": row.head - before, **counts})
+
+    def _checked(self, file: Path) -> Branch:
+        """What an export holds, once all of it was found good: before any store is made."""
+        from sawlog.store.events import CORE
+        from sawlog.store.incoming import Reading, lines_of
+
+        reading = Reading(CORE)
+        with file.open("rb") as opened:
+            for line in lines_of(opened):
+                reading.take(line)
+        return reading.branch()
 
 
-_EXPORT = b'{"sawlog":'
+def _is_export(file: Path) -> bool:
+    from sawlog.store.incoming import is_export
 
-
-def is_export(file: Path) -> bool:
-    """True when a file begins like an export of sawlog's."""
     if not file.is_file():
         return False
     with file.open("rb") as opened:
-        return opened.read(len(_EXPORT)) == _EXPORT
+        return is_export(opened.read(64))
+
+
+def _counted(log: Log, row: SessionRow) -> dict[str, Any]:
+    """What an export held, counted as in a foreign file."""
+    from sawlog.formats.tally import Tally
+    from sawlog.store.event import decoded
+    from sawlog.store.events.base import Payload
+
+    tally = Tally([])
+    steps: set[int] = set()
+    for stored in log.read(row):
+        steps.add(stored.step)
+        content = decoded(stored, log.registry).content
+        if isinstance(content, Payload):
+            tally.add(content, copy=getattr(content, "copy", False))
+    found = tally.counts()
+    return {
+        "events": row.head,
+        "steps": len(steps - {0}),
+        "calls": found.calls,
+        "unanswered": found.unanswered,
+        "orphans": found.orphans,
+        "opaque": found.opaque,
+        "anomalies": [],
+    }
 
 
 def _print_imported(results: list[dict[str, Any]]) -> None:
@@ -136,8 +193,6 @@ def _print_imported(results: list[dict[str, Any]]) -> None:
 
 
 # --- export, salvage ------------------------------------------------------------------------------
-
-Output = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write.")]
 
 
 def export(
@@ -185,6 +240,62 @@ def export(
         say(f"{row.head:,} events of {row.id.hex()} to {output}, {size:,} bytes")
 
 
+def salvage(
+    context: typer.Context,
+    name: SessionName,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Write it here.")],
+    as_json: Json = False,
+) -> None:
+    """Save what is whole of a damaged session, and list the rest.
+
+    The longest good prefix, as far as chain and contents hold without a gap, is written as an
+    export, which `sawlog import` reads into any store. Everything behind it is named, with what is
+    wrong and whether the event itself still reads. The store stays as it is, and so do the other
+    sessions in it.
+
+    \b
+      sawlog salvage fix-refund -o saved.jsonl
+      sawlog --store new.db import saved.jsonl
+    """
+    from sawlog.store.salvage import salvage as read
+
+    log = place.reading(context)
+    found = read(log, _any_row(log, name))
+    size = _write(output, found.good)
+    if as_json:
+        import msgspec
+
+        facts = {
+            "session": found.session,
+            "name": found.name,
+            "last_good": found.last_good,
+            "digest": found.digest.hex(),
+            "file": str(output),
+            "bytes": size,
+            "rest": msgspec.to_builtins(found.rest),
+        }
+        write_json(facts)
+        return
+    say(f"events 1 to {found.last_good:,} of {found.session} to {output}, {size:,} bytes")
+    if not found.rest:
+        say("nothing is wrong with the session")
+    for one in found.rest:
+        where = f"event {one.seq}" if one.seq else "its row in the directory"
+        say(f"  {where}: {visible(one.what)}{'; it reads' if one.readable and one.seq else ''}")
+
+
+def _any_row(log: Log, name: str) -> SessionRow | bytes:
+    """The session of that name, or of that whole id where the directory does not list it."""
+    from sawlog.store.errors import NoSession
+
+    try:
+        return place.session_row(log, name)
+    except NoSession:
+        if len(name) == 32 and not name.strip("0123456789abcdef"):
+            return bytes.fromhex(name)
+        raise
+
+
 def _write(path: Path, chunks: Iterable[bytes]) -> int:
     """Write a file whole or not at all; gives its size."""
     size = 0
@@ -209,10 +320,6 @@ def _replaced(path: Path) -> Generator[Path, None, None]:
 
 
 # --- migrate --------------------------------------------------------------------------------------
-
-
-def salvage(context: typer.Context) -> None:
-    """Salvage."""
 
 
 def migrate(context: typer.Context, as_json: Json = False) -> None:
