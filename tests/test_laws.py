@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, given, seed, settings
@@ -270,7 +270,7 @@ def _law(number: int) -> Callable[..., None]:
                 break
         _check_whole(driver)
 
-    return law
+    return cast(Callable[..., None], law)
 
 
 @pytest.mark.long

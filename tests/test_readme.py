@@ -37,9 +37,7 @@ SCRIPT = [
 ]
 
 
-def test_the_readme_runs_as_it_stands(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_readme_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first block works through a whole task, the second reads it back."""
     assert len(BLOCKS) == 2
     monkeypatch.chdir(tmp_path)
