@@ -26,12 +26,15 @@ from typing import Any
 import msgspec
 
 import sawlog
-from sawlog.agentlog import AgentLog
 from sawlog.session import Session
 from sawlog.store.content import TextPart
 from sawlog.store.envelope import NewEvent
-from sawlog.store.events.conversation import MessageAssistant, MessageUser, ToolFinished
-from sawlog.store.events.conversation import ToolRequested
+from sawlog.store.events.conversation import (
+    MessageAssistant,
+    MessageUser,
+    ToolFinished,
+    ToolRequested,
+)
 from sawlog.store.events.world import ObservationRecorded
 
 Part = dict[str, Any]
@@ -299,7 +302,9 @@ def session_rows(folder: str, workload: str, sizes: list[int], window: int) -> N
         with sawlog.open(path, read_only=True) as log:
             assert log.read("bench").verify().sound
         took = now() - start
-        print(f"10 verify by every path: {took:.2f} s: {took / rebuild:.0f} x (target <= 60 at 1000)")
+        print(
+            f"10 verify by every path: {took:.2f} s: {took / rebuild:.0f} x (target <= 60 at 1000)"
+        )
         code = f"import sys; from sawlog.cli import main; main(['--store','{path}','show','-'])"
         cold = timed(
             lambda code=code: subprocess.run(  # type: ignore[misc]
