@@ -13,6 +13,8 @@ from sawlog.cli.show import Json, StepName
 if TYPE_CHECKING:
     from sawlog.audit import Told, Why
     from sawlog.recorded import Recorded
+    from sawlog.store.errors import Damaged
+    from sawlog.store.log import Log
     from sawlog.verifying import Report
 
 # --- why ------------------------------------------------------------------------------------------
@@ -86,7 +88,10 @@ def _verdict(one: Why) -> str:
         return f"seen, as {one.form}, entry {one.entry}"
     told = f"not seen: {_REASONS.get(one.reason, one.reason)}"
     if one.seen_until:
-        told += f"; packets of steps {one.seen_first} to {one.seen_until} had it"
+        span = f"{one.seen_first} to {one.seen_until}"
+        single = one.seen_first == one.seen_until
+        told += f"; the packet of step {one.seen_until}" if single else f"; packets of steps {span}"
+        told += " had it"
     if one.out_at:
         told += f"; since step {one.out_at} it is out"
     return told
@@ -190,12 +195,13 @@ def verify(
             session = Recorded(log.store, row)
             reports.append(_verified(session, tell))
     held = _anchored(Recorded(log.store, rows[0]), wanted) if wanted else None
-    facts = _facts(reports, {row.id.hex(): row.digest.hex() for row in rows}, held)
+    rows_hurt = _damaged_rows(log.store, None if everyone else rows[0].id.hex(), reports)
+    facts = _facts(reports, rows_hurt, {row.id.hex(): row.digest.hex() for row in rows}, held)
     if as_json:
         write_json(facts)
     else:
         _tell(reports, facts)
-    raise typer.Exit(_verdict_code(reports, held))
+    raise typer.Exit(_verdict_code(facts))
 
 
 def _verified(session: Recorded, tell: Any) -> Report:
@@ -231,13 +237,27 @@ def _anchored(session: Recorded, digest: bytes) -> int:
     return -1
 
 
-def _verdict_code(reports: list[Report], held: int | None) -> int:
-    if held == -1 or any(report.chain != "ok" for report in reports):
+def _damaged_rows(log: Log, only: str | None, reports: list[Report]) -> list[Damaged]:
+    """Damage of the directory's own rows that no report names yet."""
+    from sawlog.store.checked import directory_damage
+
+    told = {report.session for report in reports if report.chain != "ok"}
+    return [
+        error
+        for error in directory_damage(log)
+        if error.session not in told and only in (None, error.session)
+    ]
+
+
+def _verdict_code(facts: dict[str, Any]) -> int:
+    if facts["damaged"] or facts.get("anchor") == "missing":
         return errors.DAMAGED
-    return 1 if any(report.differences or report.blocked for report in reports) else 0
+    return 1 if facts["differences"] or facts["blocked"] else 0
 
 
-def _facts(reports: list[Report], heads: dict[str, str], held: int | None) -> dict[str, Any]:
+def _facts(
+    reports: list[Report], rows: list[Damaged], heads: dict[str, str], held: int | None
+) -> dict[str, Any]:
     import msgspec
 
     paths: dict[str, str] = {}
@@ -249,7 +269,13 @@ def _facts(reports: list[Report], heads: dict[str, str], held: int | None) -> di
     if differences:
         report, one = differences[0]
         first = {"session": report.session, **msgspec.to_builtins(one), "text": str(one)}
-    broken = [report for report in reports if report.chain != "ok"]
+    damaged = [
+        {"session": one.session, "name": one.name, "seq": one.bad_seq, "why": one.chain}
+        for one in reports
+        if one.chain != "ok"
+    ]
+    # A row of the directory has no seq: it stands as 0.
+    damaged += [{"session": one.session, "name": "", "seq": 0, "why": str(one)} for one in rows]
     facts: dict[str, Any] = {
         "sessions": len(reports),
         "steps": sum(report.steps for report in reports),
@@ -257,11 +283,8 @@ def _facts(reports: list[Report], heads: dict[str, str], held: int | None) -> di
         "paths": paths,
         "differences": len(differences),
         "first": first,
-        "chain": broken[0].bad_seq if broken else "ok",
-        "damaged": [
-            {"session": one.session, "name": one.name, "seq": one.bad_seq, "why": one.chain}
-            for one in broken
-        ],
+        "chain": damaged[0]["seq"] if damaged else "ok",
+        "damaged": damaged,
         "blocked": [
             {"session": one.session, "name": one.name, "at": one.blocked}
             for one in reports
@@ -297,10 +320,13 @@ def _tell(reports: list[Report], facts: dict[str, Any]) -> None:
     for report in reports:
         if report.blocked:
             say(f"{visible(report.name or report.session)}: stopped at {visible(report.blocked)}")
-        for one in report.differences[:5]:
-            say(f"{visible(report.name or report.session)}: {one}")
+        for difference in report.differences[:5]:
+            say(f"{visible(report.name or report.session)}: {difference}")
         if len(report.differences) > 5:
             say(f"  and {len(report.differences) - 5} more")
+    for one in facts["damaged"]:
+        if not one["seq"]:
+            say(f"DAMAGED {visible(one['why'])}")
     if "anchor" in facts:
         held = facts["anchor"]
         say(
@@ -309,6 +335,6 @@ def _tell(reports: list[Report], facts: dict[str, Any]) -> None:
             else f"the anchor holds: it is the digest at event {held}"
         )
     say(
-        f"{facts['sessions']} sessions, {facts['steps']} steps, "
-        f"{facts['differences']} differences, {len(facts['damaged'])} damaged"
+        f"sessions: {facts['sessions']}, steps: {facts['steps']}, "
+        f"differences: {facts['differences']}, damaged: {len(facts['damaged'])}"
     )

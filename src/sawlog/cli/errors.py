@@ -40,15 +40,15 @@ def code_of(error: Exception) -> int:
 
 def told(error: BaseException, *, as_json: bool) -> int:
     """Tell an error and give the exit code; one that nobody expects is raised on."""
-    if isinstance(error, SystemExit):
-        return error.code if isinstance(error.code, int) else 1
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
         return INTERRUPTED
-    if isinstance(error, OSError) and error.errno == errno.EPIPE:
+    if _is_broken_pipe(error) or _is_broken_pipe(error.__context__):
         # Nobody reads any more. Python would complain once more when it flushes at exit.
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else 1
     found = sentence(error)
     if found is None:
         raise error
@@ -61,6 +61,10 @@ def told(error: BaseException, *, as_json: bool) -> int:
 
     print(f"sawlog: {visible(message)}", file=sys.stderr)
     return code
+
+
+def _is_broken_pipe(error: BaseException | None) -> bool:
+    return isinstance(error, OSError) and error.errno == errno.EPIPE
 
 
 def sentence(error: BaseException) -> tuple[str, str, int] | None:

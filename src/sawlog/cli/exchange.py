@@ -122,8 +122,7 @@ class _Incoming:
 
     def _export(self, file: Path) -> None:
         from sawlog.store.errors import NoSession
-        from sawlog.store.exchange import load
-        from sawlog.store.incoming import lines_of
+        from sawlog.store.exchange import lines_of, load
 
         branch = self._checked(file)
         log = self._opened().store
@@ -139,7 +138,8 @@ class _Incoming:
     def _checked(self, file: Path) -> Branch:
         """What an export holds, once all of it was found good: before any store is made."""
         from sawlog.store.events import CORE
-        from sawlog.store.incoming import Reading, lines_of
+        from sawlog.store.exchange import lines_of
+        from sawlog.store.incoming import Reading
 
         reading = Reading(CORE)
         with file.open("rb") as opened:
@@ -149,7 +149,7 @@ class _Incoming:
 
 
 def _is_export(file: Path) -> bool:
-    from sawlog.store.incoming import is_export
+    from sawlog.store.exchange import is_export
 
     if not file.is_file():
         return False
