@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import select
+import shlex
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -346,12 +347,12 @@ def open_postgresql(url: str, *, read_only: bool, wait: float) -> PostgresDataba
         check_schema(shown, found)
         if not found:
             raise NoStore(
-                f"{shown} holds no sawlog store yet: run `sawlog --store {shown} migrate`"
+                f"{shown} holds no sawlog store yet: run `sawlog --store {shlex.quote(shown)} migrate`"
             )
         if found < SCHEMA:
             raise OldSchema(
                 f"{shown} has schema {found} and this sawlog needs {SCHEMA}: "
-                f"run `sawlog --store {shown} migrate`"
+                f"run `sawlog --store {shlex.quote(shown)} migrate`"
             )
     except BaseException:
         database.close()

@@ -7,6 +7,7 @@ of database or WAL; they do not load SQLAlchemy, which would take longer than mo
 from __future__ import annotations
 
 import os
+import shlex
 import sqlite3
 import threading
 import time
@@ -420,7 +421,7 @@ def open_sqlite(path: str, *, create: bool, read_only: bool, wait: float) -> Sql
         if read_only:
             raise OldSchema(
                 f"{path} has schema {found} and this sawlog reads {SCHEMA}: "
-                f"run `sawlog --store {path} migrate`"
+                f"run `sawlog --store {shlex.quote(path)} migrate`"
             )
         # The one look upward: making a store is the first migration, and only this path, never
         # the ordinary one, loads Alembic.

@@ -31,6 +31,42 @@ def sqlite(tmp_path: Path) -> Iterator[SqliteDatabase]:
         yield database
 
 
+def test_a_writing_connection_is_durable_whatever_the_defaults(sqlite: SqliteDatabase) -> None:
+    with sqlite.write() as tx:
+        assert tx.all("PRAGMA synchronous") == [(2,)]
+        assert tx.all("PRAGMA wal_autocheckpoint") == [(0,)]
+        assert tx.all("PRAGMA journal_mode") == [("wal",)]
+
+
+def test_postgresql_commits_durably_where_the_database_would_not(postgres_url: str) -> None:
+    with made(postgres_url) as database, database.write() as tx:
+        tx.run(
+            "ALTER DATABASE "
+            + postgres_url.partition("?")[0].rpartition("/")[2]
+            + " SET synchronous_commit = off"
+        )
+    with open_database(postgres_url) as database:
+        log = Log(database, registry=REGISTRY)
+        session = log.session("s", create=True)
+        flushed = "SELECT pg_current_wal_flush_lsn() >= pg_current_wal_insert_lsn()"
+        with database.read() as tx:
+            assert tx.all("SHOW synchronous_commit") == [("off",)]
+        with database.write() as tx:
+            assert tx.all("SHOW synchronous_commit") == [("on",)]
+        for long_way in (False, True):
+            done = 0
+            for number in range(20):
+                log.append(session, [deed(str(number))], build=fresh if long_way else None)
+                with database.read() as tx:
+                    done += tx.all(flushed) == [(True,)]
+            assert done > 15  # the server itself writes now and then
+
+
+def fresh(tail: Tail) -> list[NewEvent]:
+    """Makes an append take the long way."""
+    return [deed("fresh")]
+
+
 def test_a_full_medium_is_named_and_nothing_is_written(sqlite: SqliteDatabase) -> None:
     log = Log(sqlite, registry=REGISTRY)
     session = log.session("s", create=True)
