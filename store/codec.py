@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -21,7 +21,7 @@ from sawlog.store.errors import InvalidEvent
 from sawlog.store.events.base import Payload
 from sawlog.store.events.registry import Registry
 from sawlog.store.ids import keyed_id
-from sawlog.store.text import TextObject, seal
+from sawlog.store.text import LIMIT, TextObject, seal
 
 _MAGIC = b"sawlog/1"
 _HEAD = struct.Struct(">8s16sQ16s")
@@ -144,6 +144,7 @@ def prepare(
     )
 
 
+@lru_cache(1024)
 def _check_source(source: str) -> None:
     # Lower-case ASCII, for a channel is named by the harness and never by content; a tool's or a
     # hook's own name may hold any printable ASCII.
@@ -203,6 +204,8 @@ def _seal_struct(
         old = getattr(value, name)
         if old is None:
             continue
+        if kind == _TEXT and type(old) is str and len(old) * 4 <= LIMIT and old.isascii():
+            continue  # most texts are short and plain, and stay as they are
         new = _seal_value(old, kind, f"{path}.{name}", blobs, cites)
         if new is not old:
             changed[name] = new
@@ -234,7 +237,7 @@ def _seal_value(
         where = f"{path}[{at}]"
         if isinstance(item, msgspec.Struct) and not isinstance(item, TextObject):
             sealed: Any = _seal_struct(item, where, blobs, cites)
-        elif isinstance(item, str | TextObject):
+        elif isinstance(item, (str, TextObject)):
             sealed = _seal_value(item, _TEXT, where, blobs, cites)
         else:
             sealed = item
