@@ -97,7 +97,7 @@ class AsyncSession:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._off_loop(self.sync.release)
+        await self._off_loop(self.sync.__exit__, kind, error, trace)
 
     async def system(self, text: str) -> None:
         """Set the system text; equal text appends nothing."""

@@ -25,7 +25,7 @@ from sawlog.store.codec import sealed
 from sawlog.store.content import MediaPart, Part, TextPart
 from sawlog.store.directory import SessionRow
 from sawlog.store.envelope import Blob, NewEvent
-from sawlog.store.errors import ConfigError, ToolError
+from sawlog.store.errors import ConfigError, StoreError, ToolError
 from sawlog.store.events.base import Payload
 from sawlog.store.events.conversation import (
     ApprovalRequested,
@@ -89,7 +89,13 @@ class Session:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.release()
+        try:
+            self.release()
+        except StoreError as trouble:
+            if error is None:
+                raise
+            # What went wrong inside matters more; the lease ends by itself.
+            error.add_note(f"and the session's lease could not be given back: {trouble}")
 
     def acquire(self, *, wait: float | None = None) -> None:
         """Take the lease and read where the session stands.

@@ -10,11 +10,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
-import anthropic
-import openai
-
 import sawlog
-from sawlog import migrations
 from sawlog.agentlog import AgentLog
 from sawlog.call import Call as Asked
 from sawlog.providers.fake import Call, FakeProvider, Reply
@@ -62,6 +58,8 @@ def fix(api: str) -> list[Reply]:
 def opened(url: str, **options: Any) -> AgentLog:
     """The store at a URL, made first where it must be."""
     if url.startswith("postgresql"):
+        from sawlog import migrations
+
         migrations.upgrade(url)
     log: AgentLog = sawlog.open(url, **options)
     return log
@@ -72,9 +70,14 @@ def client_of(api: str, fake: FakeProvider) -> Generator[Any]:
     """The official client of an API, unmodified but for where it is pointed at."""
     with contextlib.ExitStack() as closing:
         client: Any
+        # Loaded where they are used: the processes that tests start have no need of them.
         if api == "anthropic":
+            import anthropic
+
             client = anthropic.Anthropic(api_key="test", base_url=fake.base_url(api))
         else:
+            import openai
+
             client = openai.OpenAI(api_key="test", base_url=fake.base_url(api))
         closing.callback(client.close)
         yield client
