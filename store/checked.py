@@ -35,6 +35,8 @@ _ROWS = (
     f"SELECT {directory.COLUMNS}, s.tenant FROM sawlog.sessions s WHERE s.sid > ? "
     "ORDER BY s.sid LIMIT 1000"
 )
+# An index answers this, which knows of a session whose row a damaged page no longer shows.
+_INDEXED = "SELECT s.id FROM sawlog.sessions s WHERE s.tenant = ? ORDER BY s.id"
 
 _AT_ONCE = 16
 """Blobs that are read at a time."""
@@ -276,10 +278,12 @@ def directory_damage(log: Log) -> list[Damaged]:
     Also those that no listing shows, since they do not read or name another tenant by damage.
     """
     found: list[Damaged] = []
+    listed: set[object] = set()
     after = -(2**63)
     while True:
         with log.database.read() as tx:
             some = tx.all(_ROWS, (after,))
+        listed.update(row[1] for row in some)
         for row in some:
             fits = directory.fits(log.tenant, row)
             if row[14] == log.tenant and not fits:
@@ -292,8 +296,16 @@ def directory_damage(log: Log) -> list[Damaged]:
                 except Damaged as error:
                     found.append(error)
         if not some:
-            return found
+            break
         after = some[-1][0]
+    with log.database.read() as tx:
+        indexed = [row[0] for row in tx.all(_INDEXED, (log.tenant,))]
+    for id in indexed:
+        if isinstance(id, bytes) and id not in listed:
+            found.append(
+                Damaged(f"the directory's row of session {id.hex()} is missing", session=id.hex())
+            )
+    return found
 
 
 def named(payload: bytes) -> tuple[bytes, ...]:
