@@ -11,6 +11,7 @@ import typer
 
 from sawlog.cli import audit, demo, doctor, errors, exchange, packet, show
 from sawlog.cli.place import Settings
+from sawlog.cli.quick import QuickCommand, QuickGroup
 
 _HELP = """The log of what the model saw: look into recorded agent sessions.
 
@@ -28,6 +29,7 @@ configuration, 3 conflict or lease, 4 damaged data.
 """
 
 app = typer.Typer(
+    cls=QuickGroup,
     help=_HELP,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -49,7 +51,7 @@ for _name, _verb, _short in (
     ("migrate", exchange.migrate, "Make or upgrade the tables of a store."),
     ("doctor", doctor.doctor, "Look the store and the installation over."),
 ):
-    app.command(_name, short_help=_short)(_verb)
+    app.command(_name, cls=QuickCommand, short_help=_short)(_verb)
 
 
 def _version(wanted: bool) -> None:

@@ -52,13 +52,13 @@ def doctor(context: typer.Context, as_json: Json = False) -> None:
         import msgspec
 
         advice = _advice(found)
-        facts = {"store": {"url": _url(url), **msgspec.to_builtins(found)}, **facts}
+        facts = {"store": {"url": shown_url(url), **msgspec.to_builtins(found)}, **facts}
         facts["advice"] = advice
         code = 1 if advice else 0
     if as_json:
         write_json(facts)
     elif found is not None:
-        _print_store(_url(url), found)
+        _print_store(shown_url(url), found)
         say()
         _print_versions(facts)
         for line in facts["advice"]:
@@ -74,7 +74,7 @@ def _health(context: typer.Context) -> Health:
     return health(log.database, log.tenant, now)
 
 
-def _url(url: str) -> str:
+def shown_url(url: str) -> str:
     """The store without a password that stands in its URL."""
     scheme, separator, rest = url.partition("://")
     login, at, host = rest.rpartition("@")

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def import_(
     context: typer.Context,
     paths: Annotated[
-        list[Path], typer.Argument(metavar="PATH...", help="Files, or folders to search.")
+        list[str], typer.Argument(metavar="PATH...", help="Files, or folders to search.")
     ],
     format: Annotated[
         str,
@@ -60,7 +60,7 @@ def import_(
     incoming = _Incoming(context, format)
     with progress() as tell:
         for path in paths:
-            incoming.take(path, tell)
+            incoming.take(Path(path), tell)
     if len(incoming.failures) == 1 and not incoming.results:
         raise incoming.failures[0]
     if as_json:
@@ -121,17 +121,22 @@ class _Incoming:
         return self._log
 
     def _export(self, file: Path) -> None:
-        from sawlog.store.errors import NoSession
+        from sawlog.store.errors import Conflict, Damaged, FormatError, NoSession
         from sawlog.store.exchange import lines_of, load
 
-        branch = self._checked(file)
-        log = self._opened().store
         try:
-            before = log.get(branch.stems[-1].id).head
-        except NoSession:
-            before = 0
-        with file.open("rb") as opened:
-            row = load(log, lines_of(opened))
+            branch = self._checked(file)
+            log = self._opened().store
+            try:
+                before = log.get(branch.stems[-1].id).head
+            except NoSession:
+                before = 0
+            with file.open("rb") as opened:
+                row = load(log, lines_of(opened))
+        except (FormatError, Damaged, Conflict) as error:
+            # The reader of lines knows no file.
+            error.args = (f"{file}: {error}", *error.args[1:])
+            raise
         counts = _counted(log, row)
         self.results.append({"session": row.id.hex(), "added": row.head - before, **counts})
 
@@ -199,9 +204,8 @@ def export(
     context: typer.Context,
     name: SessionName,
     output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Write here, not to stdout."),
-    ] = None,
+        str, typer.Option("-o", "--output", metavar="FILE", help="Write here, not to stdout.")
+    ] = "",
     as_json: Json = False,
 ) -> None:
     """Write a session as JSON lines: its events with their digests, its contents, its head.
@@ -216,22 +220,22 @@ def export(
     from sawlog.store.errors import ConfigError
     from sawlog.store.exchange import export as lines
 
-    if as_json and output is None:
+    if as_json and not output:
         raise ConfigError("an export is JSON lines already; --json says what -o FILE wrote")
     log = place.reading(context)
     row = place.session_row(log, name)
     chunks = lines(log, row)
-    if output is None:
+    if not output:
         for chunk in chunks:
             write_bytes(chunk)
         return
-    size = _write(output, chunks)
+    size = _write(Path(output), chunks)
     facts = {
         "session": row.id.hex(),
         "name": row.name or "",
         "head": row.head,
         "digest": row.digest.hex(),
-        "file": str(output),
+        "file": output,
         "bytes": size,
     }
     if as_json:
@@ -243,7 +247,7 @@ def export(
 def salvage(
     context: typer.Context,
     name: SessionName,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Write it here.")],
+    output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="Write it here.")],
     as_json: Json = False,
 ) -> None:
     """Save what is whole of a damaged session, and list the rest.
@@ -261,7 +265,7 @@ def salvage(
 
     log = place.reading(context)
     found = read(log, _any_row(log, name))
-    size = _write(output, found.good)
+    size = _write(Path(output), found.good)
     if as_json:
         import msgspec
 
@@ -270,7 +274,7 @@ def salvage(
             "name": found.name,
             "last_good": found.last_good,
             "digest": found.digest.hex(),
-            "file": str(output),
+            "file": output,
             "bytes": size,
             "rest": msgspec.to_builtins(found.rest),
         }

@@ -1,0 +1,56 @@
+"""Commands whose parameters are texts and flags, taken as they stand.
+
+Typer hands each value to pydantic, whose loading alone takes longer than most of what the command
+does. A text needs no conversion, so it is passed on here; all else goes typer's way.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from typer.core import TyperCommand, TyperGroup
+
+
+class QuickCommand(TyperCommand):
+    """A verb."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        for parameter in self.params:
+            _quicken(parameter)
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """Give the option --help."""
+        return _quicken(super().get_help_option(ctx))
+
+
+class QuickGroup(TyperGroup):
+    """The program itself."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        for parameter in self.params:
+            _quicken(parameter)
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """Give the option --help."""
+        return _quicken(super().get_help_option(ctx))
+
+
+def _quicken(parameter: Any) -> Any:
+    """The parameter, which takes a text, or nothing, as it stands."""
+    if parameter is None:
+        return None
+    slow = parameter.process_value
+
+    def process(context: Any, value: Any) -> Any:
+        if value is None and not parameter.required:
+            return None  # not given; the callbacks of --help and --version would do nothing
+        if isinstance(value, str) and parameter.callback is None:
+            return value
+        if isinstance(value, tuple) and value:
+            return list(cast("tuple[object, ...]", value))
+        return slow(context, value)
+
+    parameter.process_value = process
+    return parameter

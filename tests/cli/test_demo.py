@@ -1,0 +1,135 @@
+"""The demo, as `make demo` runs it, and in a store that it is given."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sawlog.demo import script
+from sawlog.demo.repository import Workshop, make
+from tests.cli.command import sawlog, spawned
+
+
+def test_the_demo_shows_a_kill_and_replays_every_packet(tmp_path: Path) -> None:
+    """In a temporary store: nothing is left behind, no process either."""
+    done = spawned("demo", cwd=tmp_path, TMPDIR=str(tmp_path), HOME=str(tmp_path))
+    assert done.code == 0, done.err
+    assert done.err == ""
+    for told in (
+        "it was killed with SIGKILL while run_tests ran in step 2",
+        "its outcome is unknown",
+        "as news that names the call",
+        "The tests now pass.",
+        "5 of 5 requests equal; verify: stored ok, cold ok, snapshot ok",
+    ):
+        assert told in done.text
+    assert done.text.count("  equal") == len(script.ANSWERS)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_demo_s_session_stays_in_a_store_that_it_is_given(store_url: str) -> None:
+    """Its facts are those that the log shows: the killed call, what stood for it, its late end."""
+    if store_url.startswith("postgresql"):
+        assert sawlog("--store", store_url, "migrate").code == 0
+    done = sawlog("--store", store_url, "demo", "--json")
+    assert done.code == 0, done.text
+    facts = done.json
+    assert facts["steps"] == facts["replayed"] == facts["equal"] == facts["received"] == 5
+    assert all(
+        row["equal"] and row["body_sha256"] == row["received_sha256"] for row in facts["packets"]
+    )
+    assert facts["sound"] and facts["tests_pass"]
+    kill = facts["kill"]
+    events = sawlog("--store", store_url, "show", facts["name"], "--all", "--json").json["events"]
+    by_seq = {event["seq"]: event for event in events}
+    assert by_seq[kill["after_event"]]["type"] == "tool.started"
+    assert by_seq[kill["after_event"]]["step"] == kill["step"] == 2
+    assert by_seq[kill["after_event"] + 1]["step"] == 3
+    late = by_seq[facts["late_event"]]
+    assert (late["type"], late["step"]) == ("tool.finished", 2)
+    assert "FAILED (failures=3)" in late["text"]
+    raw = sawlog("--store", store_url, "packet", f"{facts['name']}@3", "--raw").out.decode()
+    assert facts["shown"] in raw
+    assert "FAILED" not in raw
+    later = sawlog("--store", store_url, "packet", f"{facts['name']}@4", "--raw").out.decode()
+    assert facts["shown"] in later
+    assert later.count("FAILED (failures=3)") == 1
+    assert sawlog("--store", store_url, "verify", "--all").code == 0
+
+
+def test_a_second_demo_in_one_store_has_a_name_of_its_own(tmp_path: Path) -> None:
+    store = tmp_path / "store.db"
+    names = [sawlog("--store", store, "demo", "--json").json["name"] for _ in range(2)]
+    assert names == ["demo", "demo-2"]
+
+
+def test_the_demo_needs_no_more_than_what_is_installed_with_sawlog(tmp_path: Path) -> None:
+    """No client of a provider, no HTTP library: the standard library posts."""
+    blocked = ("httpx", "httpx2", "openai", "anthropic", "psycopg", "pytest")
+    (tmp_path / "sitecustomize.py").write_text(
+        f"import sys\nsys.modules.update(dict.fromkeys({blocked!r}))\n"
+    )
+    done = spawned("demo", "--json", PYTHONPATH=str(tmp_path))
+    assert done.code == 0, done.err
+    assert done.json["equal"] == len(script.ANSWERS)
+
+
+def test_the_demo_says_when_its_agent_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A provider that has no answer left refuses, and the agent ends: one sentence says so."""
+    monkeypatch.setattr(script, "ANSWERS", script.ANSWERS[:1])
+    done = sawlog("--store", tmp_path / "store.db", "demo", "--json")
+    assert done.code == 2
+    assert "did not come to its test run" in done.json["error"]["message"]
+    assert "500" in done.json["error"]["message"]
+
+
+def test_the_tools_stay_inside_the_repository(tmp_path: Path) -> None:
+    make(tmp_path / "repository")
+    workshop = Workshop(tmp_path / "repository", tmp_path)
+    (tmp_path / "outside.txt").write_text("x")
+    with pytest.raises(ValueError, match="not in the repository"):
+        workshop.read_file("../outside.txt")
+    with pytest.raises(ValueError, match="2 times"):
+        workshop.edit_file("refunds.py", "30", "40")
+    assert "WINDOW" in workshop.read_file("refunds.py")
+
+
+def test_the_repository_s_tests_fail_before_and_pass_after(tmp_path: Path) -> None:
+    make(tmp_path / "repository")
+    (tmp_path / "reports").mkdir()
+    workshop = Workshop(tmp_path / "repository", tmp_path / "reports")
+    workshop.key = "before"
+    assert "FAILED (failures=3)" in workshop.run_tests()
+    workshop.edit_file("refunds.py", "today - ordered > WINDOW", "today - ordered <= WINDOW")
+    workshop.key = "after"
+    assert workshop.run_tests().rstrip().endswith("OK")
+
+
+@pytest.mark.alone
+def test_the_demo_takes_less_than_15_seconds() -> None:
+    assert sawlog("demo", "--json").json["seconds"] < 15
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are looked for in /proc")
+def test_no_process_of_the_demo_is_left(tmp_path: Path) -> None:
+    marked = {**os.environ, "SAWLOG_DEMO_MARK": str(tmp_path)}
+    subprocess.run(
+        [sys.executable, "-m", "sawlog", "demo", "--json"],
+        env=marked,
+        capture_output=True,
+        check=True,
+    )
+    left: list[bytes] = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if str(tmp_path).encode() in (process / "environ").read_bytes():
+                left.append((process / "cmdline").read_bytes())
+        except OSError:
+            continue  # it ended, or belongs to somebody else
+    assert left == []
