@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -68,23 +69,29 @@ def _options(
     store: Annotated[
         str,
         typer.Option(
-            envvar="SAWLOG_STORE",
             metavar="URL",
-            help="The store: a file (agent.db), sqlite:///FILE or postgresql+psycopg://…",
+            show_default=False,
+            help="The store: a file (agent.db), sqlite:///FILE or postgresql+psycopg://…; "
+            "else that of SAWLOG_STORE, else the file in your user data directory.",
         ),
     ] = "",
     tenant: Annotated[
         str,
         typer.Option(
-            envvar="SAWLOG_TENANT", metavar="NAME", help="Whose sessions: the tenant's name."
+            metavar="NAME",
+            show_default=False,
+            help="Whose sessions: the tenant's name; else that of SAWLOG_TENANT, else default.",
         ),
-    ] = "default",
+    ] = "",
     version: Annotated[
         bool,
         typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
-    context.obj = Settings(store, tenant or "default")
+    given = os.environ.get
+    context.obj = Settings(
+        store or given("SAWLOG_STORE", ""), tenant or given("SAWLOG_TENANT", "") or "default"
+    )
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
