@@ -100,6 +100,8 @@ class Cache:
         self.assembly: Assembly | None = None
         self.measured: object = None
         self.settled_at = 0
+        self.borders: frozenset[int] = frozenset()
+        """Where units begin and end among the entries of the news."""
 
     def settle(self, seq: int) -> None:
         """Say that the packet built last is now event `seq` of the log."""
@@ -147,8 +149,11 @@ def build(
     cache.arrangement.feed(state)
     trims = frozenset(state.trims)
     news: list[Ref] = []
+    borders: list[int] = []
     for unit in cache.arrangement.units:
+        borders.append(len(news))
         news.extend(unit_refs(unit, waiting, trims))
+    cache.borders = frozenset((*borders, len(news)))
     header = header_refs(state)
     try:
         return _assembled(
@@ -175,9 +180,8 @@ def _assembled(
     missing: tuple[str, ...],
 ) -> Built | Refusal:
     breaks: list[Break] = []
-    assembly = _standing(state, rules, cache, header, contents, breaks)
-    kept = len(assembly.refs)
-    assembly.extend(news, contents)
+    assembly, kept = _standing(state, rules, cache, header, news, contents, breaks)
+    assembly.extend(news[len(assembly.refs) - kept :], contents)
     verdicts = [
         Verdict(ref.seq, ref.part, "history", "selected", _why(ref), units)
         for ref, units in zip(news, assembly.units.between(kept, len(assembly.units)), strict=True)
@@ -249,10 +253,14 @@ def _standing(
     rules: Rules,
     cache: Cache,
     header: list[Ref],
+    news: list[Ref],
     contents: Contents,
     breaks: list[Break],
-) -> Assembly:
-    """The assembly of what stays as it was sent: the cached one where it still is that."""
+) -> tuple[Assembly, int]:
+    """The assembly of what stays as it was sent, and how many entries that is.
+
+    The cached one where it still is that; it may hold some of the news already.
+    """
     measured = rules.measure
     old = cache.assembly if cache.measured == measured else None
     sent = state.sent
@@ -267,7 +275,7 @@ def _standing(
         and same_header
         and not state.cuts
     ):
-        return old
+        return old, len(sent)
     history = [ref for ref in sent if ref.section == "history"]
     if "trimmed" in state.cuts:
         history = _trimmed(history, frozenset(state.trims))
@@ -275,12 +283,18 @@ def _standing(
     if state.base or state.cuts:
         _name_breaks(state, refs, same_header, breaks)
     cache.measured = measured
-    if old is not None and len(old.refs) <= len(refs) and old.refs == refs[: len(old.refs)]:
+    kept = len(refs)
+    if old is not None and len(old.refs) <= kept and old.refs[:] == refs[: len(old.refs)]:
         old.extend(refs[len(old.refs) :], contents)
-        return old
+        return old, kept
+    if old is not None and len(old.refs) - kept in cache.borders:
+        # Built before and not sent, as for each step of an import: then it only grows, too. It
+        # does at the end of a unit; within one, a message that is rendered would change.
+        if old.refs[:] == [*refs, *news[: len(old.refs) - kept]]:
+            return old, kept
     assembly = Assembly(measure_of(measured))
     assembly.extend(refs, contents)
-    return assembly
+    return assembly, kept
 
 
 def _name_breaks(state: State, refs: list[Ref], same_header: bool, breaks: list[Break]) -> None:
