@@ -46,7 +46,12 @@ class Stepper:
             for _ in range(_CONFLICTS):
                 state = driver.load()
                 before = self._before(state, sending)
-                built, packet = self._packet(state, before, sending, allow_waiting, fallback_of)
+                try:
+                    built, packet = self._packet(state, before, sending, allow_waiting, fallback_of)
+                except Refused:
+                    if driver.catch_up().seq == state.seq:
+                        raise
+                    continue  # what was missing may be what others appended, such as a decision
                 try:
                     seqs = driver.append([*before, packet], expected_seq=state.seq)
                 except Conflict:
