@@ -230,10 +230,12 @@ class Appender:
         return new
 
     def _remember(self, session: bytes, chain: Chain, packed: blobs.Contents) -> None:
-        for cache in (self._written, self._seen):
-            if len(cache) > _REMEMBERED:
-                cache.clear()
-        self._written.update((session, digest) for digest in packed)
+        if packed:
+            if len(self._written) > _REMEMBERED:
+                self._written.clear()
+            self._written.update((session, digest) for digest in packed)
+        if len(self._seen) > _REMEMBERED:
+            self._seen.clear()
         self._seen[session] = chain.after()
 
 

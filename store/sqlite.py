@@ -49,8 +49,10 @@ from sawlog.store.sqlitefile import (
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-CHECKPOINT_BYTES = 4 << 20
-"""About how much a handle writes before it moves the WAL into the database."""
+CHECKPOINT_BYTES = 2 << 20
+"""About how much a handle writes before it moves the WAL into the database.
+
+A WAL that is short is soon used again, and writing into it costs less than making it longer."""
 
 IDLE_READERS = 8
 """Reading connections that a handle keeps open for the next read."""
@@ -197,27 +199,18 @@ class SqliteDatabase(Database):
         self, session: bytes, move: Values, events: Sequence[Values], contents: Sequence[Values]
     ) -> bool:
         """Move a head and insert what comes with it; see `Database.append_at_once`."""
+        self._usable(writing=True)
+        turn = _Turn(self)
+        writer = turn.take()
         try:
-            with self.write() as tx:
-                if tx.run(rows.MOVE, move) != 1:
-                    return False
-                if contents:
-                    tx.run_many(blobs.INSERT, contents)
-                if not tx.run_new(rows.INSERT, events):
-                    raise _Taken
-                tx.written += sum(len(row[-1]) for row in (*events, *contents))
-        except _Taken:
-            return False
-        return True
+            return writer.append(move, events, contents)
+        finally:
+            turn.give_back()
 
     def close(self) -> None:
         """Close all connections; a writing one moves the WAL into the database first."""
         self.closed = True
         self._let_go()
-
-
-class _Taken(Exception):
-    """Undoes a transaction that met an id which was there already."""
 
 
 def _let_go(turn: threading.Lock, idle: list[Reader], writers: list[_Writer], process: int) -> None:
@@ -234,17 +227,15 @@ def _let_go(turn: threading.Lock, idle: list[Reader], writers: list[_Writer], pr
 
 
 class _Turn:
-    """One thread's turn at the writing connection. A class, for an append should not wait for it.
-
-    Its begin and end are the transaction's.
-    """
+    """One thread's turn at the writing connection; as a context manager, one transaction on it."""
 
     __slots__ = ("_database", "_writer")
 
     def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
 
-    def __enter__(self) -> Transaction:
+    def take(self) -> _Writer:
+        """Wait for the turn. Raises Busy."""
         database = self._database
         if not database.turn.acquire(timeout=database.wait):
             raise Busy(f"another thread kept writing to {database.path} for {database.wait:g} s")
@@ -252,9 +243,27 @@ class _Turn:
             if not database.writers:
                 database.writers.append(_Writer(database.path, database.url, database.wait))
             self._writer = database.writers[0]
-            return self._writer.begin()
         except BaseException:
             database.turn.release()
+            raise
+        return self._writer
+
+    def give_back(self) -> None:
+        """Let the next thread have it; a connection that failed goes."""
+        database = self._database
+        try:
+            if self._writer.broken:
+                database.writers.clear()
+                self._writer.discard()
+        finally:
+            database.turn.release()
+
+    def __enter__(self) -> Transaction:
+        writer = self.take()
+        try:
+            return writer.begin()
+        except BaseException:
+            self.give_back()
             raise
 
     def __exit__(
@@ -263,17 +272,13 @@ class _Turn:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        database = self._database
         try:
             if error is None:
                 self._writer.commit()
             else:
                 self._writer.roll_back(error)
         finally:
-            if self._writer.broken:
-                database.writers.clear()
-                self._writer.discard()
-            database.turn.release()
+            self.give_back()
 
 
 class _Writer:
@@ -292,56 +297,78 @@ class _Writer:
 
     def begin(self) -> Transaction:
         """Begin, when nobody else writes. Raises Busy."""
+        self._tx.written = 0
         try:
             self._transaction = self._connection.begin()
-        except Exception as error:
-            self._side.release()
-            self._raise(error)
-        self._tx.written = 0
+        except BaseException as error:
+            self._fail(error)
+            raise
         return self._tx
 
     def commit(self) -> None:
         """Make the transaction durable, and tidy the WAL when enough was written."""
         try:
             self._transaction.commit()
-        except Exception as error:
-            self._undo()
-            driver = getattr(error, "orig", error)
-            if isinstance(driver, sqlite3.Error) and is_io(driver):
-                self.broken = True
+        except BaseException as error:
+            self._fail(error, committing=True)
+            raise
+        self._side.release()
+        self._tidy(self._tx.written)
+
+    def roll_back(self, error: BaseException) -> None:
+        """Undo the transaction, and name the driver's error if that is what ended it."""
+        with suppress(Exception):  # what keeps it from ending is met again below
+            self._transaction.rollback()
+        self._fail(error)
+
+    def append(self, move: Values, events: Sequence[Values], contents: Sequence[Values]) -> bool:
+        """One append as a transaction of its own, without SQLAlchemy's part in it."""
+        execute, execute_many = self._raw.execute, self._raw.executemany
+        committing = False
+        try:
+            self._begin()
+            if execute(_text(rows.MOVE), move).rowcount != 1:
+                self._fail()
+                return False
+            if contents:
+                execute_many(_text(blobs.INSERT), contents)
+            execute_many(_text(rows.INSERT), events)
+            committing = True
+            self._raw.commit()
+        except sqlite3.IntegrityError:
+            self._fail()
+            return False
+        except BaseException as error:
+            self._fail(error, committing)
+            raise
+        self._side.release()
+        self._tidy(sum([len(row[-1]) for row in events]) + sum([len(row[-1]) for row in contents]))
+        return True
+
+    def _fail(self, error: BaseException | None = None, committing: bool = False) -> None:
+        """Undo what was begun and let others write; raise the name of a driver's error."""
+        try:
+            self._raw.rollback()
+        except sqlite3.Error:  # what cannot end goes with its connection
+            self.broken = True
+        self._side.release()
+        driver = getattr(error, "orig", error)  # SQLAlchemy wraps what its own calls met
+        if isinstance(driver, sqlite3.Error):
+            self.broken = self.broken or is_fatal(driver)
+            if committing and is_io(driver):
                 raise OutcomeUnknown(
                     f"{self._url}: the medium failed while committing ({driver}); "
                     "the same call with the same ids settles whether it was written"
                 ) from error
-            self._raise(error)
-        finally:
-            self._side.release()
-        # A small append puts about six pages into the WAL.
-        self._unmoved += self._tx.written + 24_576
+            raise named(driver, self._url) from error
+        if committing:
+            self.broken = True  # interrupted: who knows how far it came
+
+    def _tidy(self, written: int) -> None:
+        # A small append puts about five pages into the WAL.
+        self._unmoved += written + 20_480
         if self._unmoved >= CHECKPOINT_BYTES:
             self._checkpoint()
-
-    def roll_back(self, error: BaseException) -> None:
-        """Undo the transaction, and name the driver's error if that is what ended it."""
-        self._undo()
-        self._side.release()
-        if isinstance(error, Exception):
-            self._raise(error, unless_other=True)
-
-    def _undo(self) -> None:
-        try:
-            self._transaction.rollback()
-            self._raw.rollback()
-        except Exception:  # whatever keeps it from ending, it ends with its connection
-            self.broken = True
-
-    def _raise(self, error: Exception, unless_other: bool = False) -> None:
-        driver = getattr(error, "orig", error)  # SQLAlchemy wraps what its own calls met
-        if isinstance(driver, sqlite3.Error):
-            self.broken = self.broken or is_fatal(driver)
-            raise named(driver, self._url) from error
-        if not unless_other:
-            raise error
 
     def close(self) -> None:
         """Move the WAL into the database, if nobody writes meanwhile, and close."""
