@@ -104,16 +104,24 @@ HOUSE: dict[str, Room] = {
         ("providers/*",),
         ("builder render", "builder/profiles.py", "store values", "msgspec", "httpx"),
     ),
-    # Floor 4: the hall: one session, one loop.
+    # Floor 4: the hall: one session, one loop, and the same session read again.
     "session": Room(
         (
+            "agentlog.py",
+            "aio.py",
+            "audit.py",
+            "call.py",
+            "driver.py",
             "exchange.py",
             "function_schema.py",
+            "recorded.py",
             "rerender.py",
             "session.py",
             "step.py",
+            "stepper.py",
             "toolrun.py",
             "tools.py",
+            "verifying.py",
             "window.py",
         ),
         (
@@ -130,20 +138,31 @@ HOUSE: dict[str, Room] = {
             "pydantic",
         ),
     ),
+    "importing": Room(
+        ("importing.py",),
+        ("session", "formats", "builder", "builder render", "store values", "store log", "msgspec"),
+    ),
     # Floor 5: pages that write nothing; the public names.
     "viewer": Room(("viewer/*",), ("session", "builder/render/markdown.py", "store values")),
-    "face": Room(("__init__.py",), ("session", "store/errors.py")),
+    "face": Room(("__init__.py",), ("session", "builder", "store values")),
+    # The command's own agent, in a process that can be killed.
+    "demo": Room(("demo/*",), ("session", "store values", "store log", "msgspec")),
     # Floor 6: the command. Nothing imports it but `python -m sawlog`.
     "cli": Room(
         ("cli/*",),
         (
             "face",
             "session",
+            "importing",
             "viewer",
             "providers",
             "formats",
             "fixtures",
+            "demo",
+            "migrations",
             "store values",
+            "store log",
+            "msgspec",
             "rich",
             "typer",
         ),
