@@ -113,6 +113,7 @@ HOUSE: dict[str, Room] = {
             "call.py",
             "driver.py",
             "exchange.py",
+            "findings.py",
             "function_schema.py",
             "recorded.py",
             "rerender.py",

@@ -12,63 +12,13 @@ from sawlog.builder.forms import show
 from sawlog.builder.packet import Entry, entry_bytes
 from sawlog.builder.projector import entry_count, fold
 from sawlog.builder.state import Ref, State
+from sawlog.findings import Change, Told, Why
 from sawlog.recorded import Recorded, RecordedStep
 from sawlog.store.errors import BuildError
 from sawlog.store.event import Event
 from sawlog.store.events.registry import Erased
 from sawlog.store.events.steps import PacketBuilt
 from sawlog.store.text import BlobMissing
-
-
-class Why(msgspec.Struct, frozen=True):
-    """What became of one part that holds the text, for one step.
-
-    `candidate`: it was in the log when the packet was built. `present`: the packet shows it, in
-    `form` (`full`, `preview`, `stub`, …), as `entry`. `reason` names where it fell out: `not_yet`
-    (recorded later), `duplicate`, `no_call`, `block_cut`, `compacted`, `rewound`, `trimmed`,
-    `other_form` (shown, without this text), `header_changed`, `not_shown`. `out_at` is the step
-    whose packet was the first without it (0: it was in none), `seen_until` the last step that
-    had it. `version` is the content's digest, so that two readings of a file can be told apart.
-    """
-
-    seq: int
-    part: int
-    type: str
-    source: str
-    candidate: bool
-    present: bool
-    form: str
-    entry: int
-    reason: str
-    seen_first: int
-    seen_until: int
-    out_at: int
-    version: str
-    excerpt: str
-
-
-class Told(msgspec.Struct, frozen=True):
-    """An entry in short, for people."""
-
-    kind: str
-    status: str
-    name: str
-    digest: str
-    size: int
-    excerpt: str
-
-
-class Change(msgspec.Struct, frozen=True):
-    """One run of entries in which two packets differ: `op` is `added`, `removed` or `changed`.
-
-    `old` and `new` tell the entries: kind, name, digest, bytes and the first 120 characters.
-    """
-
-    op: str
-    old_at: int
-    new_at: int
-    old: tuple[Told, ...]
-    new: tuple[Told, ...]
 
 
 def told(entry: Entry) -> Told:

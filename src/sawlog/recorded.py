@@ -37,8 +37,7 @@ from sawlog.store.log import Log
 from sawlog.window import Window
 
 if TYPE_CHECKING:
-    from sawlog.audit import Change, Why
-    from sawlog.verifying import Report
+    from sawlog.findings import Change, Report, Why
 
 _LOOK = 64
 

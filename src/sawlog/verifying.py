@@ -33,6 +33,7 @@ from sawlog.builder.replay import (
 )
 from sawlog.builder.snapshot import CODEC, decode, encode, state_digest
 from sawlog.builder.state import Ref, State
+from sawlog.findings import Report
 from sawlog.recorded import Recorded, absent_of
 from sawlog.store.checked import Check
 from sawlog.store.envelope import UNKNOWN_TIME, StoredEvent
@@ -47,30 +48,6 @@ SNAPSHOT_EVERY = 250
 
 AFRESH_EVERY = 50
 """Steps between two that are built once more without any cache."""
-
-
-class Report(msgspec.Struct, frozen=True):
-    """What verify found of one session.
-
-    `paths` says of each path `ok`, `absent` or `differs`. `chain` is `ok`, or `seq N: why`, or why
-    alone where the directory is damaged; `bad_seq` the first damaged event (0: none). `blocked`
-    names what the fold stopped at, if anything.
-    """
-
-    session: str
-    name: str
-    steps: int
-    events: int
-    paths: dict[str, str]
-    differences: tuple[Difference, ...]
-    chain: str
-    bad_seq: int
-    blocked: str = ""
-
-    @property
-    def sound(self) -> bool:
-        """True when nothing differs and nothing is damaged."""
-        return not self.differences and self.chain == "ok"
 
 
 def verify(

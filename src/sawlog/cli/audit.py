@@ -11,11 +11,10 @@ from sawlog.cli.output import first_line, progress, say, table, visible, write_j
 from sawlog.cli.show import Json, StepName
 
 if TYPE_CHECKING:
-    from sawlog.audit import Told, Why
+    from sawlog.findings import Report, Told, Why
     from sawlog.recorded import Recorded
     from sawlog.store.errors import Damaged
     from sawlog.store.log import Log
-    from sawlog.verifying import Report
 
 # --- why ------------------------------------------------------------------------------------------
 
@@ -324,8 +323,9 @@ def _tell(reports: list[Report], facts: dict[str, Any]) -> None:
             say(f"{visible(report.name or report.session)}: {difference}")
         if len(report.differences) > 5:
             say(f"  and {len(report.differences) - 5} more")
+    known = {report.session for report in reports}
     for one in facts["damaged"]:
-        if not one["seq"]:
+        if one["session"] not in known:
             say(f"DAMAGED {visible(one['why'])}")
     if "anchor" in facts:
         held = facts["anchor"]
