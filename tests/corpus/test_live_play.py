@@ -1,0 +1,190 @@
+"""Real transcripts played live: no request refused, every byte recorded and replayed (must-show 3).
+
+The fake provider signs thinking and reasoning over the prefix that it received, so a request whose
+history is not what it was is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from sawlog import migrations
+from sawlog.agentlog import AgentLog
+from sawlog.agentlog import open as open_log
+from sawlog.formats.base import ForeignSession
+from sawlog.importing import read_file
+from sawlog.providers.fake import Received, Reply, Text, Thinking
+from sawlog.recorded import Recorded
+from sawlog.store.events.conversation import ToolFinished
+from sawlog.store.events.lifecycle import HistoryTrimmed
+from sawlog.store.events.steps import PacketBuilt, Run
+from tests.corpus.files import WHY_NOT, files, params
+from tests.corpus.playing import Player, events_of
+
+COMPARED = 8
+"""Packets of a play that are compared byte for byte; all others by the digest of the request."""
+
+UNASKED = {"06": [1], "09": [27], "28": [1]}
+"""Claude Code files in which a reply follows nothing: slices, and one repeated reply."""
+
+SMALL = 30_000
+"""A window, in tokens, that a long transcript overflows many times."""
+
+
+@pytest.mark.parametrize("file", params("codex", "claude-code", "openai-chat"))
+def test_a_transcript_is_played_live(file: Path, tmp_path: Path) -> None:
+    for foreign in read_file(file):
+        name = f"played-{foreign.source_id.rpartition('/')[2]}"
+        with open_log(f"sqlite:///{tmp_path / 'store.db'}") as log:
+            player = played(foreign, log, name)
+            recorded = log.read(name)
+            assert_replayed(recorded, player)
+            if foreign.api == "anthropic":
+                assert player.unasked == (UNASKED.get(file.name[:2]) or [])
+                assert_thoughts_stayed(recorded, player)
+            else:
+                assert player.unasked == []
+
+
+@pytest.mark.parametrize("file", params("codex", "claude-code")[2:30:7])
+def test_a_transcript_is_played_live_on_postgresql(file: Path, postgres_url: str) -> None:
+    migrations.upgrade(postgres_url)
+    with open_log(postgres_url) as log:
+        player = played(read_file(file)[0], log, "played")
+        assert_replayed(log.read("played"), player)
+
+
+@pytest.mark.parametrize("thinking", [False, True])
+@pytest.mark.parametrize("start", ["codex/03", "codex/16", "claude-code/11", "claude-code/36"])
+def test_a_transcript_is_played_in_a_small_window(
+    start: str, thinking: bool, tmp_path: Path
+) -> None:
+    file = next((one for one in files(start[:-3]) if one.name.startswith(start[-2:])), None)
+    if file is None:
+        pytest.skip(WHY_NOT)
+    if thinking and "codex" in start:
+        pytest.skip("thinking is a parameter of the other API")
+    with open_log(f"sqlite:///{tmp_path / 'store.db'}") as log:
+        player = played(read_file(file)[0], log, "played", window=SMALL, thinking=thinking)
+        recorded = log.read("played")
+        assert_replayed(recorded, player)
+        assert sum(_is_cut(packet) for packet in packets(recorded)) >= 5
+
+
+def played(
+    foreign: ForeignSession, log: AgentLog, name: str, *, window: int = 0, thinking: bool = False
+) -> Player:
+    """The player of a session that was played to its end."""
+    player = Player(foreign, log, name, window=window, thinking=thinking)
+    player.play()
+    return player
+
+
+# --- what must hold of a play ---------------------------------------------------------------------
+
+
+def assert_replayed(recorded: Recorded, player: Player) -> None:
+    """Nothing was refused, and what was received is what the log gives, by every path."""
+    received = player.provider.requests
+    assert [one.refusal for one in received if one.refusal] == []
+    assert player.sent == list(player.script.decisions)
+
+    report = recorded.verify()
+    assert report.sound, [str(one) for one in report.differences]
+    assert report.paths == {"stored": "ok", "cold": "ok", "snapshot": "ok"}
+    assert report.steps == len(received) == len(recorded.steps) == len(player.sent)
+
+    built = packets(recorded)
+    for number, (one, packet) in enumerate(zip(received, built, strict=True), 1):
+        assert request_digest(one) == packet.request, f"step {number}"
+    compared = range(len(received), 0, -max(1, len(received) // COMPARED))
+    for number in compared:
+        assert recorded.steps[number].packet.body == received[number - 1].body
+    assert_only_grows(recorded, built, received)
+    assert_unanswered(recorded, player)
+
+
+def request_digest(received: Received) -> str:
+    """`provider_request_digest` as LOGFORMAT says it, of a request as it was received."""
+    names = ("anthropic-version", "anthropic-beta", "openai-beta")
+    kept = sorted((n.lower(), v) for n, v in received.headers.items() if n.lower() in names)
+    hasher = hashlib.sha256(b"sawlog/1 request")
+    for field in (received.method, received.path):
+        hasher.update(len(field).to_bytes(4, "big") + field.encode())
+    hasher.update(len(kept).to_bytes(4, "big"))
+    for field in (field for pair in kept for field in pair):
+        hasher.update(len(field).to_bytes(4, "big") + field.encode())
+    hasher.update(received.body)
+    return hasher.hexdigest()
+
+
+def packets(recorded: Recorded) -> list[PacketBuilt]:
+    """What `packet.built` says of each step."""
+    contents = (event.content for event in recorded.events())
+    return [content for content in contents if isinstance(content, PacketBuilt)]
+
+
+def assert_only_grows(
+    recorded: Recorded, built: list[PacketBuilt], received: list[Received]
+) -> None:
+    """Law 13 on the wire: between breaks that have a cause, each body begins the next one."""
+    trimmed: set[int] = set()
+    number = 0
+    for event in recorded.events():
+        number += event.type == "packet.built"
+        if isinstance(event.content, HistoryTrimmed):
+            trimmed.add(number)
+    grown = 0
+    for at, (old, new) in enumerate(pairwise(received), 1):
+        broken = _is_cut(built[at]) or at in trimmed or built[at].model != built[at - 1].model
+        # What ends a body may give way: the list's bracket, a user message left open for results.
+        if not broken:
+            assert new.body.startswith(old.body.removesuffix(b"]}").removesuffix(b"]}")), at
+            grown += 1
+    assert grown >= len(received) * 3 // 4 - 1
+
+
+def _is_cut(packet: PacketBuilt) -> bool:
+    return any(isinstance(part, Run) and part.form == "notice" for part in packet.parts)
+
+
+def assert_unanswered(recorded: Recorded, player: Player) -> None:
+    """The calls that the file leaves open are those that are open now."""
+    payloads = [event.payload for event in events_of(player.foreign)]
+    answered = {one.call for one in payloads if isinstance(one, ToolFinished)}
+    asked = [call for each in player.script.decisions.values() for call in each.calls]
+    left = [str(call.call_id) for event, call in asked if event not in answered]
+    with player.log.session(player.name) as session:
+        assert [call.call_id for call in session.open_calls()] == left
+
+
+def assert_thoughts_stayed(recorded: Recorded, player: Player) -> None:
+    """All thinking of the model goes back to it, where no cut broke what it is bound to."""
+    events = [event.content for event in recorded.events()]
+    trimmed = any(isinstance(one, HistoryTrimmed) for one in events)
+    if trimmed or any(_is_cut(packet) for packet in packets(recorded)):
+        return
+    last = player.script.decisions[player.sent[-1]]
+    expected = sum(
+        _sendable_thoughts(decision.reply)
+        for step, decision in player.script.decisions.items()
+        if step != player.sent[-1] and decision.model == last.model
+    )
+    messages = json.loads(player.provider.requests[-1].body)["messages"]
+    blocks = [block["type"] for message in messages for block in message["content"]]
+    assert blocks.count("thinking") + blocks.count("redacted_thinking") == expected
+
+
+def _sendable_thoughts(reply: Reply) -> int:
+    # The API takes no blank text, and thinking behind one that is left out is bound to it.
+    count = 0
+    for part in reply.parts or ():
+        if isinstance(part, Text) and not part.text.strip():
+            break
+        count += isinstance(part, Thinking)
+    return count
