@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import msgspec
+from msgspec.structs import replace
 
 from sawlog.builder.assembly import Assembly
 from sawlog.builder.contents import Contents
@@ -217,17 +218,7 @@ def _assembled(
             ("input",),
         )
     request = assembly.request(sending.header, sending.headers, sending.profile, bindings_of(state))
-    verdicts.extend(
-        Verdict(
-            assembly.refs[note].seq,
-            assembly.refs[note].part,
-            "render",
-            "dropped" if what == "left_out" else "selected",
-            f"{what}: {why}",
-        )
-        for note, what, why in request.notes
-        if note >= kept
-    )
+    verdicts.extend(_rendered(state, sending, request, assembly, kept, breaks))
     base, parts = write(state, assembly.refs)
     fixed = sum(assembly.units.between(0, at))
     return Built(
@@ -246,6 +237,35 @@ def _assembled(
         parts=parts,
         trace=Trace(kept, tuple(verdicts), tuple(breaks)),
     )
+
+
+def _rendered(
+    state: State,
+    sending: Sending,
+    request: Request,
+    assembly: Assembly,
+    kept: int,
+    breaks: list[Break],
+) -> list[Verdict]:
+    """Verdicts of the renderer, and what a break costs in bound items that stay out from now on."""
+    before = state.current
+    header = sending.header
+    afresh = before is None or (before.api, before.model) != (header.api, header.model)
+    broken = 0
+    found: list[Verdict] = []
+    for at, what, why in request.notes:
+        out = what == "left_out"
+        if at < kept and not ((afresh or breaks) and out):
+            continue
+        if out and at < kept and why == "binding_broken":
+            broken += 1
+        seq, part = (assembly.refs[at].seq, assembly.refs[at].part) if at >= 0 else (0, 0)
+        found.append(
+            Verdict(seq, part, "render", "dropped" if out else "selected", f"{what}: {why}")
+        )
+    if broken and breaks:
+        breaks[-1] = replace(breaks[-1], bound=breaks[-1].bound + broken)
+    return found
 
 
 def _standing(
@@ -339,11 +359,12 @@ def _cut(
     notice = Ref("history", 0, 1, "notice", 1, (("kind", "cut"), ("messages", str(dropped))))
     gone = old.refs.between(at, start)
     units = old.units.between(at, start)
+    bound = sum(entry.part == "bound" for entry in old.entries.between(at, start))
     verdicts[:] = [one for one in verdicts if one.outcome == "dropped"] + [
         Verdict(ref.seq, ref.part, "budget", "dropped", "block_cut", size)
         for ref, size in zip(gone, units, strict=True)
     ]
-    breaks.append(Break("block_cut", at, len(gone), sum(units)))
+    breaks.append(Break("block_cut", at, len(gone), sum(units), bound))
     new = Assembly(measure_of(rules.measure))
     new.extend(
         [*old.refs.between(0, at), notice, *old.refs.between(start, len(old.refs))], contents

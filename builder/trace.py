@@ -27,17 +27,23 @@ class Verdict(msgspec.Struct, frozen=True):
 class Break(msgspec.Struct, frozen=True):
     """Why what was sent does not stay as it was: the cause, and what it costs.
 
-    `kept` and `lost` count entries of the packet before; `units` are those of the lost ones.
+    `kept` and `lost` count entries of the packet before; `units` are those of the lost ones, and
+    `bound` the bound items among them and among those that stay but go out no more.
     """
 
     cause: str
     kept: int
     lost: int
     units: int
+    bound: int = 0
 
 
 class Trace(msgspec.Struct, frozen=True):
-    """One packet's verdicts: `kept` entries stay as sent, the rest has one verdict each."""
+    """One packet's verdicts: `kept` entries stay as sent, the rest has one verdict each.
+
+    Where the prefix breaks or another model reads it, what is left out of the kept ones has one,
+    too.
+    """
 
     kept: int
     verdicts: tuple[Verdict, ...]

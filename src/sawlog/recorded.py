@@ -76,6 +76,7 @@ class Recorded:
         self._window = Window(log, row)
         self._places: dict[int, int] | None = None
         self._foreign: str | None = None
+        self._profiles: dict[str, Profile] = {}
 
     @property
     def id(self) -> str:
@@ -295,11 +296,15 @@ class Recorded:
         """The profile of a packet: a released one, or the caller's own out of the log."""
         if not packet.profile_digest:
             return profile_named(packet.profile)
+        found = self._profiles.get(packet.profile_digest)
+        if found is not None:
+            return found
         for event in self.events():
             content = event.content
             if isinstance(content, PolicySet) and content.profile_text:
                 profile = profile_of(text_of(content.profile_text, self._window))
                 if profile.digest == packet.profile_digest:
+                    self._profiles[profile.digest] = profile
                     return profile
         raise NoStep(
             f"the profile {packet.profile} of this packet is not in the log under its digest"

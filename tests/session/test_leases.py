@@ -7,6 +7,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -44,7 +45,8 @@ def test_case_51_the_second_opener_is_told_who_drives(any_log: AgentLog) -> None
         s.user("one")
         head = log.find("task").head
         second = log.session("task", owner="the second")
-        for attempt in (second.acquire, lambda: second.user("two"), lambda: second.system("two")):
+        attempts: list[Callable[[], None]] = [second.acquire, lambda: second.user("two")]
+        for attempt in attempts:
             with pytest.raises(Leased, match="session task is driven by the first") as leased:
                 attempt()
             assert leased.value.owner == "the first"
