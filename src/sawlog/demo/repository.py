@@ -7,6 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+from sawlog.demo import testrun
+
 FILES = {
     "refunds.py": '''"""When an order may be refunded."""
 
@@ -93,7 +95,7 @@ class Workshop:
         # The run has a process of its own and writes its report itself, so that it outlives an
         # agent that is killed.
         subprocess.run(
-            [sys.executable, "-B", "-m", "sawlog.demo.testrun", str(report)],
+            [sys.executable, "-B", "-P", testrun.__file__, str(report)],
             cwd=self._repository,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

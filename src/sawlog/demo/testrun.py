@@ -1,4 +1,4 @@
-"""One run of a repository's tests: `python -m sawlog.demo.testrun REPORT` in its folder.
+"""One run of a repository's tests: `python testrun.py REPORT` in its folder.
 
 Beside the report, which appears whole when the run ends, REPORT.running says that it has begun.
 """
