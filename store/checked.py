@@ -100,7 +100,7 @@ class Check:
         """The chain's digest at the last place that was reached and is whole."""
         self._at_head = self.digest if self.row.head == 0 else b""
         self._before: tuple[bytes, ...] = (self.digest,)
-        self._touched = 0
+        self._touched: int | None = None
         self._bad_blobs: dict[bytes, str] = {}
         self._seen_blobs: set[bytes] = set()
 
@@ -162,7 +162,7 @@ class Check:
             return f"the directory names another digest for its head, event {row.head}"
         if (row.owner is None) != (row.expires_at is None):
             return "the directory names half a lease"
-        if row.touched_at != (self._touched or row.created_at):
+        if row.touched_at != (row.created_at if self._touched is None else self._touched):
             return "the directory names another time for its last event"
         return ""
 
