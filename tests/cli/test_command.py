@@ -334,6 +334,52 @@ def test_a_busy_session_is_exit_code_3(file_store: str, tmp_path: Path) -> None:
     assert sawlog("--store", file_store, "import", chat).code == 0
 
 
+# --- terminals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals")
+def test_progress_is_drawn_on_a_terminal_and_nowhere_else(file_store: str) -> None:
+    """On stderr, so that what goes to a pipe is the same."""
+    arguments = [sys.executable, "-m", "sawlog", "--store", file_store, "verify", "--all", "--json"]
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=theirs)
+    os.close(theirs)
+    drawn = b""
+    while True:
+        try:
+            drawn += os.read(ours, 65536)
+        except OSError:
+            break  # the other end is closed
+    out, _ = process.communicate(timeout=60)
+    os.close(ours)
+    assert process.returncode == 0
+    assert written.NAME.encode() in drawn
+    plain = subprocess.run(arguments, capture_output=True)
+    assert (plain.stdout, plain.stderr) == (out, b"")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals")
+def test_a_table_fits_the_terminal_and_is_whole_in_a_pipe(file_store: str) -> None:
+    arguments = [sys.executable, "-m", "sawlog", "--store", file_store, "show", "-"]
+    ours, theirs = os.openpty()
+    environment = {**os.environ, "COLUMNS": "60"}
+    process = subprocess.Popen(arguments, stdout=theirs, env=environment)
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            shown += os.read(ours, 65536)
+        except OSError:
+            break  # the other end is closed
+    process.wait(timeout=60)
+    os.close(ours)
+    lines = shown.decode().splitlines()
+    assert max(map(len, lines[:-1])) <= 60  # the last line is a sentence
+    assert any(line.endswith("…") for line in lines)
+    piped = subprocess.run(arguments, capture_output=True, encoding="utf-8").stdout
+    assert max(map(len, piped.splitlines())) > 200
+
+
 # --- what it loads and changes --------------------------------------------------------------------
 
 COMMANDS = (
