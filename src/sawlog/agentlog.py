@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, overload
 
@@ -18,6 +18,7 @@ from sawlog.store.errors import Conflict, NoSession, ToolError
 from sawlog.store.events import CORE
 from sawlog.store.events.base import Payload
 from sawlog.store.events.conversation import ApprovalDecided, ApprovalRequested
+from sawlog.store.follow import Followed, Position, follow
 from sawlog.store.ids import new_id, new_salt
 from sawlog.store.log import Log, now
 
@@ -219,10 +220,12 @@ class AgentLog:
         by another, ToolError when no such approval was asked for.
         """
         row = self.find(session)
-        if not self._asked(row, approval):
+        step = self._asked(row, approval)
+        if step is None:
             raise ToolError(f"session {session!r} never asked for an approval {approval!r}")
         decision = ApprovalDecided(approval, allow, by, reason)
-        new = NewEvent(payload=decision, source="user", key=f"approval.decided {approval}")
+        key = f"approval.decided {approval}"
+        new = NewEvent(payload=decision, source="user", step=step, key=key)
         try:
             self.store.append(row, [new])
         except Conflict as error:
@@ -230,13 +233,26 @@ class AgentLog:
                 error
             )
 
-    def _asked(self, row: SessionRow, approval: str) -> bool:
+    def follow(
+        self, position: Position | None = None, *, wait: float | None = None, tenant: bool = True
+    ) -> Iterator[Followed]:
+        """Every event of all sessions once, in one order that all followers share.
+
+        `position` goes on behind an event that was given before (`Followed.position`). Ends when
+        all that arrived was given; with `wait` it looks again after so many seconds. Without
+        `tenant` it follows those of all tenants. Raises WrongPosition for another store's.
+        """
+        mine = self.store.tenant if tenant else None
+        return follow(self.store.database, position, tenant=mine, wait=wait)
+
+    def _asked(self, row: SessionRow, approval: str) -> int | None:
+        """The step whose call asked for that approval, or None."""
         for stored in self.store.read(row):
             if stored.type == "approval.requested":
                 content = self.store.registry.decode(stored)
                 if isinstance(content, ApprovalRequested) and content.approval == approval:
-                    return True
-        return False
+                    return stored.step
+        return None
 
 
 def default_owner() -> str:
