@@ -140,7 +140,7 @@ with sawlog.open(url) as log:
     events = list(recorded.events())
     assert [e.step for e in events if isinstance(e.content, ApprovalRequested)] == [1, 1, 1]
     decided = [e for e in events if isinstance(e.content, ApprovalDecided)]
-    assert [(e.source, e.step) for e in decided] == [("user", 0)] * 3
+    assert [(e.source, e.step) for e in decided] == [("user", 1)] * 3
 
 
 def test_case_72_warm_and_cold_give_the_same_packet_after_a_decision(log: AgentLog) -> None:
