@@ -319,7 +319,7 @@ def _standing(
 
 def _name_breaks(state: State, refs: list[Ref], same_header: bool, breaks: list[Break]) -> None:
     causes = list(state.cuts)
-    if not same_header:
+    if not same_header and state.sent:
         causes.append("header_changed")
     if not causes:
         return

@@ -276,5 +276,6 @@ def _compacted(state: State, content: CompactionCompleted) -> State:
         orphans=(),
         cuts=(*state.cuts, "compacted"),
         bounds=Vec(),
+        summary_lost=content.unknown,
     )
     return pairing.settled(state, calls)

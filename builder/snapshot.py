@@ -46,6 +46,7 @@ class _Form(msgspec.Struct, frozen=True, array_like=True):
     open_step: int
     attempts: int
     unsettled: int
+    summary_lost: bool
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -85,6 +86,7 @@ def encode(state: State) -> bytes:
             state.open_step,
             state.attempts,
             state.unsettled,
+            state.summary_lost,
         )
     )
 
@@ -120,6 +122,7 @@ def decode(data: bytes) -> State:
         open_step=form.open_step,
         attempts=form.attempts,
         unsettled=form.unsettled,
+        summary_lost=form.summary_lost,
     )
 
 

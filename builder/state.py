@@ -104,6 +104,7 @@ class State(msgspec.Struct, frozen=True):
     bounds: what bound items are bound to; current: the same of the step that runs.
     open_step: the step whose packet is built and that has no end (0: none); attempts: how many
     attempts it has; unsettled: the number of the one whose outcome is not recorded (0: none).
+    summary_lost: the history continues a foreign compaction whose summary its file does not hold.
     """
 
     seq: int = 0
@@ -132,3 +133,4 @@ class State(msgspec.Struct, frozen=True):
     open_step: int = 0
     attempts: int = 0
     unsettled: int = 0
+    summary_lost: bool = False

@@ -348,6 +348,8 @@ def absent_of(state: State) -> tuple[str, ...]:
         absent.append("system_text")
     if not state.tools[0]:
         absent.append("tool_schemas")
+    if state.summary_lost:
+        absent.append("compaction_summary")
     absent.append("request_parameters")
     return tuple(absent)
 

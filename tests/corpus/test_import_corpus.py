@@ -13,12 +13,12 @@ from sawlog.builder.build import Built, Cache, Refusal, build
 from sawlog.builder.policy import AS_RECORDED, Rules
 from sawlog.builder.projector import fold
 from sawlog.builder.state import State
+from sawlog.findings import Report
 from sawlog.importing import Imported, import_path
 from sawlog.providers.strict import APIS, check
 from sawlog.recorded import Recorded, absent_of, sending_for
 from sawlog.store.events.base import Payload
 from sawlog.store.events.lifecycle import SessionCreated
-from sawlog.findings import Report
 from tests.corpus.files import counted, lines, named, params
 
 PATHS = {"stored": "absent", "cold": "ok", "incremental": "ok", "snapshot": "ok"}
