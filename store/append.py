@@ -70,6 +70,7 @@ class Appender:
         self._make_salt = make_salt
         self._written: set[tuple[bytes, bytes]] = set()
         self._seen: dict[bytes, SessionRow] = {}
+        self._shared: set[bytes] = set()
 
     def append(
         self,
@@ -89,6 +90,8 @@ class Appender:
         if chain is None:
             with self._database.write() as tx:
                 row = directory.hold(tx, self._tenant, session)
+                if row == self._seen.get(session):
+                    self._shared.discard(session)  # nobody else has written since
                 known = _repeated(tx, row, batch)
                 if known:
                     return Appended(known, row.head, row.digest, 0)
@@ -124,7 +127,11 @@ class Appender:
         of ids that nothing is repeated.
         """
         row = self._seen.get(session)
-        if row is None or (expected_seq is not None and expected_seq != row.head):
+        if (
+            row is None
+            or session in self._shared
+            or (expected_seq is not None and expected_seq != row.head)
+        ):
             return None
         if lease is None:
             if row.owner is not None and not all(event.open for event in batch):
@@ -140,7 +147,7 @@ class Appender:
         contents = blobs.insertable(row.sid, packed) if packed else ()
         if self._database.append_at_once(session, chain.moves(), chain.rows, contents):
             return chain
-        self._seen.pop(session, None)
+        self._shared.add(session)
         return None
 
     def _admitted(
@@ -236,6 +243,7 @@ class Appender:
             self._written.update((session, digest) for digest in packed)
         if len(self._seen) > _REMEMBERED:
             self._seen.clear()
+            self._shared.clear()
         self._seen[session] = chain.after()
 
 

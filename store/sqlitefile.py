@@ -159,12 +159,7 @@ def identify(path: str, wait: float) -> int:
     url = f"sqlite:///{path}"
     has_wal = wal_size(path) > 0
     try:
-        # As unchangeable first, which looks at no WAL and makes no file beside a stranger's.
-        raw = connect(path, "mode=ro&immutable=1")
-        try:
-            application, version, tables = _looks(raw)
-        finally:
-            raw.close()
+        application, version, tables = _at_first_glance(path)
         if has_wal or not (application or tables):
             # Its newest state may stand in the WAL, and somebody may just be making it.
             raw = Reader(path, url, wait).raw
@@ -186,6 +181,20 @@ def identify(path: str, wait: float) -> int:
             "nothing was changed"
         )
     return 0
+
+
+def _at_first_glance(path: str) -> tuple[int, int, int]:
+    # As unchangeable, which looks at no WAL and makes no file beside a stranger's. Beside a
+    # checkpoint such a reading may meet half of a change: then it has seen nothing.
+    raw = connect(path, "mode=ro&immutable=1")
+    try:
+        return _looks(raw)
+    except sqlite3.DatabaseError as error:
+        if _primary(error) != sqlite3.SQLITE_CORRUPT:
+            raise
+        return 0, 0, 0
+    finally:
+        raw.close()
 
 
 def _looks(raw: sqlite3.Connection) -> tuple[int, int, int]:
@@ -216,9 +225,18 @@ def is_io(error: sqlite3.Error) -> bool:
     return _primary(error) == sqlite3.SQLITE_IOERR
 
 
-def is_no_text(error: sqlite3.Error) -> bool:
+def is_no_text(error: sqlite3.Error | UnicodeDecodeError) -> bool:
     """True when a column that says it is text holds bytes that are none."""
+    if isinstance(error, UnicodeDecodeError):
+        return True  # the driver stumbles once more over the text of its own message
     return not hasattr(error, "sqlite_errorcode") and "decode to UTF-8" in str(error)
+
+
+def corrupt(why: str) -> sqlite3.DatabaseError:
+    """The driver's error for a damaged file, where the driver itself fails to make it."""
+    error = sqlite3.DatabaseError(why)
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    return error
 
 
 def named(error: sqlite3.Error, url: str) -> StoreError:

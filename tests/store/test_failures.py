@@ -275,7 +275,7 @@ def test_connections_that_died_in_their_sleep_are_replaced(postgres_url: str) ->
         for number in range(3):
             with open_database(postgres_url) as other, other.write() as tx:
                 tx.all(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "SELECT pg_terminate_backend(pid, 20000) FROM pg_stat_activity "
                     "WHERE datname = current_database() AND pid <> pg_backend_pid()"
                 )
             assert log.append(session, [deed("b")]).new == 1
