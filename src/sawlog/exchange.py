@@ -59,8 +59,8 @@ async def aexchange(client: Any, step: Outgoing, timeout: float | None) -> RawRe
     kind = client_kind(client)
     if kind == "official":
         try:
-            answer = await _quiet(client, timeout).post(
-                official_path(client, step.path), **official_arguments(client, step)
+            answer = await client.post(
+                official_path(client, step.path), **official_arguments(client, step, timeout)
             )
         except Exception as error:
             return _from_error(error)
@@ -148,19 +148,12 @@ def pause_after(refusal: RawReply, number: int) -> float:
 
 def _official(client: Any, step: Outgoing, timeout: float | None) -> RawReply:
     try:
-        answer = _quiet(client, timeout).post(
-            official_path(client, step.path), **official_arguments(client, step)
+        answer = client.post(
+            official_path(client, step.path), **official_arguments(client, step, timeout)
         )
     except Exception as error:
         return _from_error(error)
     return _reply(answer)
-
-
-def _quiet(client: Any, timeout: float | None) -> Any:
-    # The clients retry inside one call; each try is to be an attempt in the log, so theirs are off.
-    if timeout is None:
-        return client.with_options(max_retries=0)
-    return client.with_options(max_retries=0, timeout=timeout)
 
 
 def official_path(client: Any, path: str) -> str:
@@ -169,13 +162,18 @@ def official_path(client: Any, path: str) -> str:
     return path.removeprefix("/v1") if base.endswith("/v1") else path
 
 
-def official_arguments(client: Any, step: Outgoing) -> dict[str, Any]:
-    """Keyword arguments that make an official client send exactly the step's bytes."""
-    return {
-        "content": step.body,
-        "cast_to": _response_type(client),
-        "options": {"headers": {**step.headers, "content-type": "application/json"}},
+def official_arguments(client: Any, step: Outgoing, timeout: float | None) -> dict[str, Any]:
+    """Keyword arguments that make an official client send exactly the step's bytes, once.
+
+    The clients retry inside one call; each try is to be an attempt in the log, so theirs are off.
+    """
+    options: dict[str, Any] = {
+        "headers": {**step.headers, "content-type": "application/json"},
+        "max_retries": 0,
     }
+    if timeout is not None:
+        options["timeout"] = timeout
+    return {"content": step.body, "cast_to": _response_type(client), "options": options}
 
 
 def _response_type(client: Any) -> type[Any]:
