@@ -105,7 +105,7 @@ def test_a_result_of_any_kind_is_text(log: AgentLog, value: Any, text: str) -> N
     assert told(log) == [("ok", text)]
 
 
-@pytest.mark.parametrize("value", [float("nan"), {1: 2}, {"a": {2, 3}}, object()], ids=repr)
+@pytest.mark.parametrize("value", [float("nan"), {1: 2}, {"a": {2, 3}}, object], ids=repr)
 def test_what_json_cannot_say_is_an_error_result_that_names_the_place(
     log: AgentLog, value: Any
 ) -> None:
