@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from sawlog.bindings import Bindings
 from sawlog.builder.build import Built, Refusal, Sending, build
 from sawlog.builder.contents import text_of
 from sawlog.builder.manifest import expand
-from sawlog.builder.packet import Binding, Entry, Header, Request
+from sawlog.builder.packet import Entry, Header, Request
 from sawlog.builder.policy import AS_RECORDED, Rules
 from sawlog.builder.profiles import Profile, profile_for, profile_named, profile_of
 from sawlog.builder.projector import entry_count, fold
@@ -24,7 +25,6 @@ from sawlog.store.event import Event, decoded
 from sawlog.store.events.conversation import ToolRequested
 from sawlog.store.events.lifecycle import SessionCreated
 from sawlog.store.events.steps import (
-    AttemptAnswered,
     PacketBuilt,
     PolicySet,
     Run,
@@ -47,13 +47,16 @@ class StepPacket(msgspec.Struct, frozen=True):
 
     `origin` is `built` (recorded before it was sent) or `reconstructed` (from a foreign file,
     which shows the step and not its request). `built_at` is the seq of its packet.built (0: none),
-    `sees` the last event that it was built over. `missing` names what is not in it, such as what
-    the model saw and a foreign file does not hold.
+    `sees` the last event that it was built over. `as_of` is the time that it was built for, in
+    microseconds UTC; for a reconstruction the newest time among those events, UNKNOWN_TIME if none
+    has one. `missing` names what is not in it, such as what the model saw and a foreign file does
+    not hold.
     """
 
     origin: str
     built_at: int
     sees: int
+    as_of: int
     header: Header
     refs: Sequence[Ref]
     entries: Sequence[Entry]
@@ -77,6 +80,8 @@ class Recorded:
         self._places: dict[int, int] | None = None
         self._foreign: str | None = None
         self._profiles: dict[str, Profile] = {}
+        self.binding = Bindings(self.packet_event, self.events, self._window)
+        """Step to what the bound items of its reply are bound to, or None."""
 
     @property
     def id(self) -> str:
@@ -211,6 +216,7 @@ class Recorded:
             origin="built",
             built_at=event.seq,
             sees=event.seq - 1,
+            as_of=packet.as_of,
             header=Header(
                 packet.api,
                 text_of(packet.model, self._window),
@@ -248,16 +254,13 @@ class Recorded:
             known.update((one.seq, entry_count(one)) for one in fresh if one.shown)
         return known
 
-    def reconstructed(
-        self, sees: int, sending: Sending | None = None, *, as_of: int | None = None
-    ) -> StepPacket:
+    def reconstructed(self, sees: int, sending: Sending | None = None) -> StepPacket:
         """The packet that stands to reason over the first `sees` events, by the policy recorded."""
         state = State()
-        newest: int | None = None
+        newest = UNKNOWN_TIME
         for event in self.events(0, sees):
             state = fold(state, event)
-            if event.occurred_at != UNKNOWN_TIME:
-                newest = max(newest or event.occurred_at, event.occurred_at)
+            newest = max(newest, event.occurred_at)
         policy = self.policy_of(state)
         chosen = sending or self.foreign_sending(policy)
         rules = Rules(policy.policy, policy.measure) if policy else Rules(AS_RECORDED)
@@ -265,7 +268,7 @@ class Recorded:
             state,
             rules,
             chosen,
-            as_of if as_of is not None else (newest or 0),
+            newest,
             self._window,
             allow_waiting=True,
             reconstructed=True,
@@ -310,21 +313,6 @@ class Recorded:
             f"the profile {packet.profile} of this packet is not in the log under its digest"
         )
 
-    def binding(self, step: int) -> Binding | None:
-        """What the bound items of a step's reply are bound to, or None."""
-        event = self.packet_event(step)
-        if event is None or not isinstance(event.content, PacketBuilt):
-            return None
-        packet = event.content
-        account = ""
-        for later in self.events(event.seq):
-            if later.step > step:
-                break
-            if later.step == step and isinstance(later.content, AttemptAnswered):
-                account = text_of(later.content.account, self._window)
-                break
-        return Binding(packet.prefix, packet.api, text_of(packet.model, self._window), account)
-
 
 def reconstruction(built: Built, sees: int) -> StepPacket:
     """A built packet of an import, as a step's packet."""
@@ -332,6 +320,7 @@ def reconstruction(built: Built, sees: int) -> StepPacket:
         origin="reconstructed",
         built_at=0,
         sees=sees,
+        as_of=built.as_of,
         header=built.header,
         refs=built.refs,
         entries=built.entries,

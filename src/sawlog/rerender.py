@@ -35,6 +35,7 @@ def rendered(session: Recorded, step: int, api: str, model: str) -> StepPacket:
         origin="rendered",
         built_at=packet.built_at,
         sees=packet.sees,
+        as_of=packet.as_of,
         header=sending.header,
         refs=assembly.refs,
         entries=assembly.entries,

@@ -94,7 +94,7 @@ class _Verification:
         self.differences: list[Difference] = []
         self.paths: dict[str, str] = {}
         self.steps = 0
-        self.newest: int | None = None
+        self.newest = UNKNOWN_TIME
         self._since = 0
 
     def event(self, event: Event) -> None:
@@ -109,8 +109,7 @@ class _Verification:
                 self._reconstructed(event.step, before)
             self.state = fold(before, event)
             self.mirror = fold(self.mirror, event)
-        if event.occurred_at != UNKNOWN_TIME:
-            self.newest = max(self.newest or event.occurred_at, event.occurred_at)
+        self.newest = max(self.newest, event.occurred_at)
         self._since += 1
         if self._since >= SNAPSHOT_EVERY and not self.state.blocked:
             self._since = 0
@@ -205,7 +204,7 @@ class _Verification:
         rules = Rules(policy.policy, policy.measure)
         try:
             warm = build(
-                before, rules, self.sending, self.newest or 0, self.window, self.cache,
+                before, rules, self.sending, self.newest, self.window, self.cache,
                 allow_waiting=True, reconstructed=True, missing=absent_of(before),
             )  # fmt: skip
         except BuildError as error:
@@ -225,7 +224,7 @@ class _Verification:
         """The same packet without any cache: equal entries must give equal bytes, too."""
         assert self.sending is not None
         cold = build(
-            before, rules, self.sending, self.newest or 0, self.window, None,
+            before, rules, self.sending, self.newest, self.window, None,
             allow_waiting=True, reconstructed=True, missing=absent_of(before),
         )  # fmt: skip
         if isinstance(cold, Refusal):
