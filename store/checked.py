@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import cast
 
 import msgspec
 
@@ -25,9 +24,11 @@ _EVENTS = (
     "WHERE i.sid = ? AND i.seq BETWEEN ? AND ? ORDER BY i.seq"
 )
 _NEXT = "SELECT min(e.seq) FROM sawlog.events e WHERE e.sid = ? AND e.seq > ?"
-_LAST = "SELECT max(e.seq) FROM sawlog.events e WHERE e.sid = ?"
+# What is no number is above all numbers in SQLite.
+_LAST = "SELECT max(e.seq) FROM sawlog.events e WHERE e.sid = ? AND e.seq <= 9223372036854775807"
+_IDS = "SELECT i.id, e.seq FROM (itself) WHERE i.sid = ? AND i.id IN (*)"
 _BLOBS = (
-    "SELECT e.sid, e.digest, e.size, e.codec, e.data, e.key FROM (itself) "
+    "SELECT i.digest, e.sid, e.digest, e.size, e.codec, e.data, e.key FROM (itself) "
     "WHERE i.sid = ? AND i.digest IN (*)"
 )
 _ROW = f"SELECT {directory.COLUMNS}, s.tenant FROM sawlog.sessions s WHERE s.sid = ?"
@@ -37,6 +38,7 @@ _ROWS = (
 )
 # An index answers this, which knows of a session whose row a damaged page no longer shows.
 _INDEXED = "SELECT s.id FROM sawlog.sessions s WHERE s.tenant = ? ORDER BY s.id"
+_BY = "SELECT s.sid FROM sawlog.sessions s WHERE s.tenant = ? AND s.{} IN (*)"
 
 _AT_ONCE = 16
 """Blobs that are read at a time."""
@@ -92,15 +94,17 @@ class Check:
             self._found = tx.one(_ROW, (self.row.sid,))
             ids = directory.ids(tx, [sid for sid, _ in self.row.ancestors])
             self.members = [
-                *(Member(sid, ids.get(sid, b""), last) for sid, last in self.row.ancestors),
+                *(Member(sid, _bytes(ids.get(sid)), last) for sid, last in self.row.ancestors),
                 Member(self.row.sid, self.row.id, self.row.head),
             ]
             self.top = self._last(tx)
         self.digest = codec.genesis(self.members[0].id)
         """The chain's digest at the last place that was reached and is whole."""
-        self._at_head = self.digest if self.row.head == 0 else b""
+        # Digests that the directory may name for its head, and the time of the last event: empty
+        # and None while, or where, nothing vouches for them.
+        self._at_head: tuple[bytes, ...] = () if self.row.head else (self.digest,)
+        self._touched = None if self.row.head > self.row.base else self.row.created_at
         self._before: tuple[bytes, ...] = (self.digest,)
-        self._touched: int | None = None
         self._bad_blobs: dict[bytes, str] = {}
         self._seen_blobs: set[bytes] = set()
 
@@ -158,11 +162,11 @@ class Check:
             return str(error)
         if not directory.fits(self._log.tenant, found):
             return "the check number of its row in the directory does not fit"
-        if self._at_head != row.digest:
+        if self._at_head and row.digest not in self._at_head:
             return f"the directory names another digest for its head, event {row.head}"
         if (row.owner is None) != (row.expires_at is None):
             return "the directory names half a lease"
-        if row.touched_at != (row.created_at if self._touched is None else self._touched):
+        if self._touched is not None and row.touched_at != self._touched:
             return "the directory names another time for its last event"
         return ""
 
@@ -182,14 +186,32 @@ class Check:
             middle = (first + last) // 2
             return [*self._fetched(member, first, middle), *self._fetched(member, middle + 1, last)]
         places: list[tuple[Place, int]] = []
+        by_id = self._by_id(member, found)
         for row in found:
+            if not isinstance(row[0], int) or not first <= row[0] <= last:
+                continue  # an index out of order gives more than it was asked for
             if row[0] > first:
                 places.append(_missing(first, row[0] - 1))
-            places.append(_place(member, row))
+            place, arrived = _place(member, row)
+            if place.event is not None and not place.fault and by_id.get(place.event.id) != row[0]:
+                place = msgspec.structs.replace(place, fault="its id does not lead to it")
+            places.append((place, arrived))
             first = row[0] + 1
         if found and first <= last:
             places.append(_missing(first, last))
         return places
+
+    def _by_id(self, member: Member, found: Sequence[Row]) -> dict[bytes, int]:
+        """Where the index of ids leads."""
+        ids = [row[5] for row in found if isinstance(row[5], bytes)]
+        try:
+            with self._log.database.read() as tx:
+                sql = _IDS.replace("(itself)", tx.itself("events", "events_id"))
+                return {id: seq for id, seq in tx.among(sql, (member.sid,), ids)}
+        except StoreError as error:
+            if not _is_damage(error):
+                raise
+            return {}
 
     def _next(self, member: Member, after: int) -> int:
         with self._log.database.read() as tx:
@@ -226,9 +248,9 @@ class Check:
             )
         if not broken and not damaged_at:
             self.digest = event.digest
-        if event.seq == self.row.head and linked:
-            self._at_head = event.digest
-            if member.sid == self.row.sid:
+        if event.seq == self.row.head:
+            self._at_head = self._before
+            if linked and member.sid == self.row.sid:
                 self._touched = event.recorded_at
         return msgspec.structs.replace(place, broken=broken, linked=linked)
 
@@ -250,9 +272,9 @@ class Check:
                 sql = _BLOBS.replace("(itself)", tx.itself("blobs", "blobs_digest"))
                 for member in reversed(self.members):
                     for row in tx.among(sql, (member.sid,), list(missing)):
-                        if row[0] == member.sid and row[1] in missing:
-                            del missing[row[1]]
-                            self._check_blob(row)
+                        if row[0] in missing:
+                            del missing[row[0]]
+                            self._check_blob(member, row)
         except StoreError as error:
             if not _is_damage(error):
                 raise
@@ -265,11 +287,14 @@ class Check:
         for digest in missing:
             self._bad_blobs[digest] = f"the blob {digest.hex()} that it cites is missing"
 
-    def _check_blob(self, row: Row) -> None:
+    def _check_blob(self, member: Member, row: Row) -> None:
+        digest = row[0]
         try:
-            blobs.content(row[1:])
+            if (row[1], row[2]) != (member.sid, digest):
+                raise Damaged("its row does not stand where its index leads")
+            blobs.content(row[2:], self._log.objects)
         except Damaged as error:
-            self._bad_blobs[row[1]] = f"the blob {row[1].hex()} that it cites is damaged: {error}"
+            self._bad_blobs[digest] = f"the blob {digest.hex()} that it cites is damaged: {error}"
 
 
 def directory_damage(log: Log) -> list[Damaged]:
@@ -284,6 +309,7 @@ def directory_damage(log: Log) -> list[Damaged]:
         with log.database.read() as tx:
             some = tx.all(_ROWS, (after,))
         listed.update(row[1] for row in some)
+        found += _not_found(log, [row for row in some if row[14] == log.tenant])
         for row in some:
             fits = directory.fits(log.tenant, row)
             if row[14] == log.tenant and not fits:
@@ -308,34 +334,15 @@ def directory_damage(log: Log) -> list[Damaged]:
     return found
 
 
-def named(payload: bytes) -> tuple[bytes, ...]:
-    """The digests of the blobs that a payload names, in the order in which it names them.
-
-    A payload names a blob where it holds the object of a text (`blob`, `size`, `media`) or a media
-    part (`t` is `media`, and `blob`), whatever type the event is of.
-    """
-    if b'"blob":"' not in payload:
-        return ()
-    found: dict[bytes, None] = {}
-    _look(msgspec.json.decode(payload), found)
-    return tuple(found)
-
-
-def _look(value: object, found: dict[bytes, None]) -> None:
-    if isinstance(value, dict):
-        fields = cast("dict[str, object]", value)
-        digest = fields.get("blob")
-        is_text = "size" in fields and "media" in fields
-        if isinstance(digest, str) and (is_text or fields.get("t") == "media"):
-            try:
-                found[bytes.fromhex(digest)] = None
-            except ValueError:
-                return
-        for each in fields.values():
-            _look(each, found)
-    elif isinstance(value, list):
-        for each in cast("list[object]", value):
-            _look(each, found)
+def _not_found(log: Log, listed: Sequence[Row]) -> list[Damaged]:
+    """Rows that somebody who asks for their id, name or source is not given."""
+    lost: list[Row] = []
+    with log.database.read() as tx:
+        for at, column in ((1, "id"), (2, "name"), (3, "source_id")):
+            asked = [row[at] for row in listed if row[at] is not None]
+            given = {row[0] for row in tx.among(_BY.format(column), (log.tenant,), asked)}
+            lost += [row for row in listed if row[at] is not None and row[0] not in given]
+    return [directory.damaged(row, "an index does not lead to it") for row in lost]
 
 
 def _place(member: Member, row: Row) -> tuple[Place, int]:
@@ -345,7 +352,7 @@ def _place(member: Member, row: Row) -> tuple[Place, int]:
         return Place(seq=seq, event=None, broken="its row names another place"), arrived
     try:
         event = rows.event_of(tuple(columns), member.id)
-        names = named(event.payload) if event.payload is not None else ()
+        names = rows.named(event.payload) if event.payload is not None else ()
     except (Damaged, msgspec.DecodeError, RecursionError) as error:
         return Place(seq=seq, event=None, broken=str(error)), arrived
     fault = ""
@@ -357,9 +364,15 @@ def _place(member: Member, row: Row) -> tuple[Place, int]:
         fault = "its row names a key, and it is not encrypted"
     elif event.payload is None and columns[14]:
         fault = "its row names a packing, and its content is erased"
+    elif len(columns[13] or b"") % 32:
+        fault = "the list of blobs beside it is no list"
     elif event.payload is not None and set(rows.cites_of(tuple(columns))) != set(names):
         fault = "the blobs listed beside it are not those that it names"
     return Place(seq=seq, event=event, names=names, fault=fault), arrived
+
+
+def _bytes(value: object) -> bytes:
+    return value if isinstance(value, bytes) else b""
 
 
 def _missing(first: int, last: int) -> tuple[Place, int]:

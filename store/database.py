@@ -71,8 +71,13 @@ class Transaction(ABC):
     def itself(self, table: str, index: str) -> str:
         """What stands in FROM to find rows by an index, `i`, and read them from the table, `e`.
 
-        An index repeats columns, and a query that needs no more may never look at the table.
+        An index repeats columns, and a query that needs no more may never look at the table. Where
+        the index leads to no row, all of `e` is NULL.
         """
+
+    @abstractmethod
+    def whole(self, table: str) -> str:
+        """What stands in FROM to read a table, `s`, by no index where the file may be damaged."""
 
     @abstractmethod
     def now(self, clock: Callable[[], int]) -> int:

@@ -30,7 +30,7 @@ BY_ID = f"{_FROM} AND s.id = ?"
 _BY_NAME = f"{_FROM} AND s.name = ?"
 _BY_PREFIX = f"{_FROM} AND s.id >= ? AND s.id <= ? ORDER BY s.sid"
 _BY_SOURCE = f"{_FROM} AND s.source_id = ? ORDER BY s.sid"
-_ALL = f"{_FROM} ORDER BY s.sid"
+_ALL = f"SELECT {COLUMNS} FROM (whole) WHERE s.tenant = ? ORDER BY s.sid"
 _IDS = "SELECT sid, id FROM sawlog.sessions WHERE sid IN (*)"
 _INSERT = (
     "INSERT INTO sawlog.sessions (tenant, id, name, source_id, head, digest, fence, created_at, "
@@ -200,7 +200,7 @@ def by_source(tx: Transaction, tenant: str, source_id: str) -> list[SessionRow]:
 
 def everyone(tx: Transaction, tenant: str) -> list[SessionRow]:
     """All sessions of a tenant that read, oldest first; `checked.directory_damage` names others."""
-    return _readable(tx.all(_ALL, (tenant,)))
+    return _readable(tx.all(_ALL.replace("(whole)", tx.whole("sessions")), (tenant,)))
 
 
 def _readable(rows: Sequence[Row]) -> list[SessionRow]:

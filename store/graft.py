@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from sawlog.store import blobs, directory, rows
-from sawlog.store.checked import named
 from sawlog.store.codec import genesis
 from sawlog.store.database import Transaction
 from sawlog.store.directory import SessionRow
@@ -234,7 +233,7 @@ class _Graft:
             return
         if not place.made and place.end == place.row.head:
             self._may_grow(place)
-        names = named(event.payload) if event.payload is not None else ()
+        names = rows.named(event.payload) if event.payload is not None else ()
         self._elsewhere.update(names)
         packing, payload = blobs.pack(event.payload) if event.payload is not None else (0, None)
         self._waiting.append(

@@ -11,8 +11,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from sawlog.store import codec, directory, exported
-from sawlog.store.checked import named
+from sawlog.store import codec, directory, exported, rows
 from sawlog.store.envelope import StoredEvent
 from sawlog.store.errors import Damaged, TooLarge, UnknownFormat
 from sawlog.store.events.lifecycle import SessionCreated
@@ -196,7 +195,7 @@ class Reading:
         try:
             content = self._registry.decode(event)
             if event.payload is not None:
-                names = named(event.payload)
+                names = rows.named(event.payload)
         except (Damaged, msgspec.DecodeError, RecursionError) as error:
             raise self._bad(str(error)) from error
         fresh = [digest for digest in names if digest not in self._given]

@@ -107,7 +107,11 @@ class PostgresTransaction(Transaction):
 
     def itself(self, table: str, index: str) -> str:
         """Rows from the table, where PostgreSQL reads them whatever finds them."""
-        return f"sawlog.{table} i CROSS JOIN LATERAL (SELECT i.*) e"
+        return f"sawlog.{table} i LEFT JOIN LATERAL (SELECT i.*) e ON TRUE"
+
+    def whole(self, table: str) -> str:
+        """The table, by whatever way: its indexes are PostgreSQL's own care."""
+        return f"sawlog.{table} s"
 
     def now(self, clock: Callable[[], int]) -> int:
         """The server's time, for the writers may be on many machines."""

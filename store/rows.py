@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import msgspec
 
 from sawlog.store import blobs
@@ -91,6 +93,36 @@ def cites_of(row: Row) -> tuple[bytes, ...]:
     """The digests of the blobs that the row's event cites."""
     joined: bytes = row[13] or b""
     return tuple(joined[at : at + 32] for at in range(0, len(joined), 32))
+
+
+def named(payload: bytes) -> tuple[bytes, ...]:
+    """The digests of the blobs that a payload names, in the order in which it names them.
+
+    A payload names a blob where it holds the object of a text (`blob`, `size`, `media`) or a media
+    part (`t` is `media`, and `blob`), whatever type the event is of.
+    """
+    if b'"blob":"' not in payload:
+        return ()
+    found: dict[bytes, None] = {}
+    _look(msgspec.json.decode(payload), found)
+    return tuple(found)
+
+
+def _look(value: object, found: dict[bytes, None]) -> None:
+    if isinstance(value, dict):
+        fields = cast("dict[str, object]", value)
+        digest = fields.get("blob")
+        is_text = "size" in fields and "media" in fields
+        if isinstance(digest, str) and (is_text or fields.get("t") == "media"):
+            try:
+                found[bytes.fromhex(digest)] = None
+            except ValueError:
+                return
+        for each in fields.values():
+            _look(each, found)
+    elif isinstance(value, list):
+        for each in cast("list[object]", value):
+            _look(each, found)
 
 
 def in_range(tx: Transaction, sid: int, first: int, last: int, session: bytes) -> list[Row]:

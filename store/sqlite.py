@@ -35,6 +35,7 @@ from sawlog.store.sqlitefile import (
     Reader,
     connect,
     connect_to_write,
+    corrupt,
     identify,
     is_busy,
     is_fatal,
@@ -82,7 +83,7 @@ class SqliteTransaction(Transaction):
         """Run a query and give its rows."""
         try:
             return self._execute(_text(sql), values).fetchall()
-        except sqlite3.OperationalError as error:
+        except (sqlite3.OperationalError, UnicodeDecodeError) as error:
             if not is_no_text(error):
                 raise
         # A flipped bit can make a text that is no UTF-8. Whoever reads the row finds it damaged;
@@ -90,6 +91,8 @@ class SqliteTransaction(Transaction):
         self._raw.text_factory = _mended
         try:
             return self._execute(_text(sql), values).fetchall()
+        except UnicodeDecodeError as error:
+            raise corrupt(f"what SQLite has to say of it is no text: {error}") from error
         finally:
             self._raw.text_factory = str
 
@@ -120,8 +123,12 @@ class SqliteTransaction(Transaction):
     def itself(self, table: str, index: str) -> str:
         """Rows found by an index, read by their rowid."""
         return (
-            f"sawlog.{table} i INDEXED BY {index} CROSS JOIN sawlog.{table} e ON e.rowid = i.rowid"
+            f"sawlog.{table} i INDEXED BY {index} LEFT JOIN sawlog.{table} e ON e.rowid = i.rowid"
         )
+
+    def whole(self, table: str) -> str:
+        """The table alone."""
+        return f"sawlog.{table} s NOT INDEXED"
 
     def now(self, clock: Callable[[], int]) -> int:
         """The clock's time: all writers of a file are on one machine."""
