@@ -19,6 +19,7 @@ from sawlog.store.envelope import NewEvent, Prepared, StoredEvent
 from sawlog.store.errors import Conflict, InvalidEvent
 from sawlog.store.events.registry import Registry
 from sawlog.store.lease import Lease, fenced, is_live, leased
+from sawlog.store.objects import Objects
 
 _REMEMBERED = 10_000
 """Sessions, and blobs, that a handle remembers."""
@@ -61,8 +62,10 @@ class Appender:
         clock: Callable[[], int],
         make_id: Callable[[], bytes],
         make_salt: Callable[[], bytes],
+        objects: Objects | None = None,
     ) -> None:
         self._database = database
+        self._objects = objects
         self._tenant = tenant
         self._registry = registry
         self._clock = clock
@@ -192,11 +195,18 @@ class Appender:
         # Packing takes longer than the rest, so it is done before the store is locked, and not
         # for what this handle wrote before.
         return {
-            blob.digest: (len(blob.data), blobs.pack(blob.data))
+            blob.digest: (len(blob.data), self._put(session, blob.digest, blob.data))
             for event in batch
             for blob in event.blobs
             if (session, blob.digest) not in self._written
         }
+
+    def _put(self, session: bytes, digest: bytes, data: bytes) -> blobs.Packed:
+        if self._objects is not None:
+            taken = blobs.elsewhere(self._objects, session, digest, data)
+            if taken is not None:
+                return taken
+        return blobs.pack(data)
 
     def _write(
         self, tx: Transaction, chain: Chain, batch: list[Prepared], packed: blobs.Contents
@@ -222,7 +232,7 @@ class Appender:
         given = {blob.digest: blob.data for event in batch for blob in event.blobs}
         missing = blobs.absent(tx, (row.sid,), cited) if cited else set[bytes]()
         new = {
-            digest: packed.get(digest) or (len(data), blobs.pack(data))
+            digest: packed.get(digest) or (len(data), self._put(row.id, digest, data))
             for digest, data in given.items()
             if digest in missing
         }

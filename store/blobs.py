@@ -1,7 +1,8 @@
 """Large contents: packed, written once in their session, checked against their digest when read.
 
 A row says by a codec number how its bytes are packed, so that new ways can come without a change of
-what is stored: 0 as they are, 1 zstd. The numbers are the same for payloads and snapshots.
+what is stored: 0 as they are, 1 zstd, 2 in an object store
+(the row holds the place). The numbers are the same for payloads and snapshots.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from collections.abc import Iterable, Sequence
 
 from sawlog.store.database import Row, Transaction
 from sawlog.store.errors import Damaged
+from sawlog.store.objects import Objects
 
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     import zstandard
 
-PLAIN, ZSTD = 0, 1
+PLAIN, ZSTD, ELSEWHERE = 0, 1, 2
 LEVEL = 3
 
 SMALL = 1024
@@ -91,6 +93,20 @@ def pack(data: bytes) -> Packed:
     return PLAIN, data
 
 
+def elsewhere(objects: Objects, session: bytes, digest: bytes, data: bytes) -> Packed | None:
+    """The bytes as a row names them once the object store has them; None when it failed.
+
+    Whatever an object store raises only says that it does not have the bytes: the database takes
+    them instead, and its own failure is the append's.
+    """
+    place = f"{session.hex()}/{digest.hex()}"
+    try:
+        objects.put(place, data)
+    except Exception:
+        return None
+    return ELSEWHERE, place.encode()
+
+
 def unpack(codec: int, data: bytes, limit: int = HUGE) -> bytes:
     """The bytes that a row holds. Raises Damaged for what no codec of that number made."""
     if codec == PLAIN:
@@ -120,10 +136,15 @@ def insertable(sid: int, contents: Contents) -> list[tuple[int, bytes, int, int,
 
 
 def read(
-    tx: Transaction, sids: Iterable[int], digests: Sequence[bytes], session: bytes
+    tx: Transaction,
+    sids: Iterable[int],
+    digests: Sequence[bytes],
+    session: bytes,
+    objects: Objects | None = None,
 ) -> dict[bytes, bytes]:
     """Raw bytes by digest, of those that the sessions hold; each is checked.
 
+    One whose bytes are in an object store that is not given, or that lost them, is left out.
     Raises Damaged, naming the session, when bytes do not fit their digest.
     """
     found: dict[bytes, bytes] = {}
@@ -133,7 +154,9 @@ def read(
             break
         for row in tx.among(_READ, (sid,), wanted):
             try:
-                found[row[0]] = content(row)
+                found[row[0]] = content(row, objects)
+            except Away:
+                continue
             except Damaged as error:
                 raise Damaged(
                     f"blob {row[0].hex()} of session {session.hex()} is damaged: {error}",
@@ -142,14 +165,32 @@ def read(
     return found
 
 
-def content(row: Row) -> bytes:
-    """The raw bytes that a row (digest, size, codec, data, key) holds, checked. Raises Damaged."""
+class Away(Damaged):
+    """Raised when a content's bytes are in an object store that does not give them."""
+
+
+def content(row: Row, objects: Objects | None = None) -> bytes:
+    """The raw bytes that a row (digest, size, codec, data, key) holds or names, checked.
+
+    Raises Away when an object store has them and does not give them, Damaged when they are not
+    what the row says.
+    """
     if tuple(map(type, row)) != _SHAPE:
         raise Damaged("its row does not hold what belongs there")
     digest, size, codec, data, _ = row
-    raw = unpack(codec, data, size)
+    raw = _fetched(data, objects) if codec == ELSEWHERE else unpack(codec, data, size)
     if len(raw) != size:
         raise Damaged("its row names another size")
     if hashlib.sha256(raw).digest() != digest:
         raise Damaged("its bytes give another digest")
+    return raw
+
+
+def _fetched(place: bytes, objects: Objects | None) -> bytes:
+    where = place.decode("ascii", "backslashreplace")
+    if objects is None:
+        raise Away(f"its bytes are in an object store, at {where}: open the log with that store")
+    raw = objects.get(where)
+    if raw is None:
+        raise Away(f"the object store holds nothing at {where}")
     return raw

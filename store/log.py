@@ -22,6 +22,7 @@ from sawlog.store.events import CORE
 from sawlog.store.events.registry import Registry
 from sawlog.store.ids import new_id, new_salt
 from sawlog.store.lease import Lease, Leases
+from sawlog.store.objects import Objects
 from sawlog.store.rows import StoredRow
 from sawlog.store.snapshots import Snapshot
 
@@ -48,15 +49,20 @@ class Log:
         clock: Callable[[], int] = now,
         make_id: Callable[[], bytes] = new_id,
         make_salt: Callable[[], bytes] = new_salt,
+        objects: Objects | None = None,
     ) -> None:
-        """Read and write the sessions of `tenant`; clock, ids and salts may be given for tests."""
+        """Read and write the sessions of `tenant`; clock, ids and salts may be given for tests.
+
+        Large contents go to `objects` where it takes them.
+        """
         self.database = database
         self.tenant = directory.checked_name(tenant, "tenant")
         self.registry = registry
         self.leases = Leases(database, tenant, clock)
         self.clock = clock
         self._make_id = make_id
-        self._appender = Appender(database, tenant, registry, clock, make_id, make_salt)
+        self.objects = objects
+        self._appender = Appender(database, tenant, registry, clock, make_id, make_salt, objects)
 
     # --- the directory
 
@@ -242,7 +248,7 @@ class Log:
         """
         with self.database.read() as tx:
             row = directory.get(tx, self.tenant, _id(session))
-            return blobs.read(tx, _sids(row), digests, row.id)
+            return blobs.read(tx, _sids(row), digests, row.id, self.objects)
 
     def blob(self, session: Session, digest: bytes) -> bytes | None:
         """A blob's raw bytes; None when neither the session nor an ancestor holds it."""

@@ -64,6 +64,7 @@ HOUSE: dict[str, Room] = {
             "store/incoming.py",
             "store/lease.py",
             "store/log.py",
+            "store/objects.py",
             "store/postgresql.py",
             "store/redaction.py",
             "store/rows.py",

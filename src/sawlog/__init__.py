@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sawlog.store import errors
     from sawlog.store.errors import SawlogError
     from sawlog.store.events.registry import event
+    from sawlog.store.objects import FileObjects
     from sawlog.toolrun import ToolRun
     from sawlog.tools import tool
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AgentLog",
     "Call",
+    "FileObjects",
     "Profile",
     "Recorded",
     "RecordedStep",
@@ -50,6 +52,7 @@ __all__ = [
 _EXPORTS: dict[str, str] = {
     "AgentLog": "sawlog.agentlog",
     "Call": "sawlog.call",
+    "FileObjects": "sawlog.store.objects",
     "Profile": "sawlog.builder.profiles",
     "Recorded": "sawlog.recorded",
     "RecordedStep": "sawlog.recorded",

@@ -21,6 +21,7 @@ from sawlog.store.events.conversation import ApprovalDecided, ApprovalRequested
 from sawlog.store.follow import Followed, Position, follow
 from sawlog.store.ids import new_id, new_salt
 from sawlog.store.log import Log, now
+from sawlog.store.objects import Objects
 
 if TYPE_CHECKING:
     # Reading a log does not load what writes one.
@@ -37,6 +38,7 @@ def open(
     *,
     read_only: bool = False,
     types: Iterable[type[Payload]] = (),
+    objects: Objects | None = None,
     clock: Callable[[], int] = now,
     make_id: Callable[[], bytes] = new_id,
     make_salt: Callable[[], bytes] = new_salt,
@@ -44,7 +46,8 @@ def open(
     """Open a store: a file name, `sqlite:///…` or `postgresql+psycopg://…`.
 
     An SQLite store is made on first use; a PostgreSQL one by `sawlog migrate`. `types` are further
-    event types. Raises NoStore, OldSchema, NewerSchema.
+    event types; `objects` is an object store that large contents go to, such as `FileObjects`.
+    Raises NoStore, OldSchema, NewerSchema.
     """
     database = open_database(url, read_only=read_only)
     registry = CORE.extended(types) if types else CORE
@@ -55,6 +58,7 @@ def open(
         clock=clock,
         make_id=make_id,
         make_salt=make_salt,
+        objects=objects,
     )
     return AgentLog(log, clock, make_id)
 
