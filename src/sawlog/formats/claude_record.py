@@ -52,7 +52,10 @@ def as_object(value: object) -> dict[str, Any]:
 
 def as_list(value: object) -> list[Any] | None:
     """The value when it is a JSON array, else None."""
-    return cast(list[Any], value) if isinstance(value, list) else None
+    if not isinstance(value, list):
+        return None
+    items: list[Any] = value
+    return items
 
 
 def as_text(value: object) -> str:
