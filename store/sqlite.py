@@ -317,6 +317,9 @@ class _Writer:
         try:
             self._transaction.commit()
         except BaseException as error:
+            # A commit that failed still stands in the way of SQLAlchemy's next transaction.
+            with suppress(Exception):
+                self._transaction.rollback()
             self._fail(error, committing=True)
             raise
         self._side.release()
