@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+import sawlog
 from sawlog.providers.fake import FakeProvider
 from sawlog.providers.fake_replies import Call, Reply
 
@@ -52,10 +54,11 @@ def test_the_readme_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.Monkey
         exec(compile(BLOCKS[0], "README.md", "exec"), names)
         sent = fake.bodies()
     assert len(sent) == len(SCRIPT)
-    names["client"].close()  # type: ignore[attr-defined]
+    cast(Any, names["client"]).close()
     exec(compile(BLOCKS[1], "README.md", "exec"), names)
-    recorded = names["log"].read("fix-refund")  # type: ignore[attr-defined]
+    log = cast(sawlog.AgentLog, names["log"])
+    recorded = log.read("fix-refund")
     assert [step.packet.body for step in recorded.steps] == sent
     assert recorded.verify().sound
-    assert names["step"].verify()  # type: ignore[attr-defined]
-    names["log"].close()  # type: ignore[attr-defined]
+    assert cast(sawlog.RecordedStep, names["step"]).verify()
+    log.close()

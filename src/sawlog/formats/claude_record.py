@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, cast
 
 from sawlog.formats.batch import Batch
@@ -52,10 +53,7 @@ def as_object(value: object) -> dict[str, Any]:
 
 def as_list(value: object) -> list[Any] | None:
     """The value when it is a JSON array, else None."""
-    if not isinstance(value, list):
-        return None
-    items: list[Any] = value
-    return items
+    return list(cast(Iterable[Any], value)) if isinstance(value, list) else None
 
 
 def as_text(value: object) -> str:
