@@ -111,6 +111,7 @@ HOUSE: dict[str, Room] = {
             "agentlog.py",
             "aio.py",
             "audit.py",
+            "bindings.py",
             "call.py",
             "driver.py",
             "exchange.py",
@@ -146,7 +147,7 @@ HOUSE: dict[str, Room] = {
     ),
     # Floor 5: pages that write nothing; the public names.
     "viewer": Room(("viewer/*",), ("session", "builder/render/markdown.py", "store values")),
-    "face": Room(("__init__.py",), ("session", "builder", "store values")),
+    "face": Room(("__init__.py",), ("session", "builder", "store values", "store/objects.py")),
     # The command's own agent, in a process that can be killed.
     "demo": Room(("demo/*",), ("session", "store values", "store log", "msgspec")),
     # Floor 6: the command. Nothing imports it but `python -m sawlog`.
