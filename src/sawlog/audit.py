@@ -77,34 +77,33 @@ def why(session: Recorded, step: int, text: str) -> list[Why]:
     packet = session.packet(step)
     places = {(ref.seq, ref.part): at for at, ref in reversed(list(enumerate(packet.refs)))}
     found = _holding(session, text)
-    history = _History({seq for seq, _ in found})
-    history.read(session, packet.sees)
+    history = _History({key: _shows(session.window, key, text) for key in found})
+    history.read(session, packet.sees + bool(packet.built_at))
     out: list[Why] = []
     for (seq, part), (event, entry) in found.items():
-        at = places.get((seq, part))
-        shown = packet.entries[at] if at is not None else None
-        present = shown is not None and text in shown.text
-        form = packet.refs[at].form if at is not None else ""
-        candidate = seq <= packet.sees
-        life = history.of(seq)
+        at = places.get((seq, part), -1)
+        shown = packet.entries[at] if at >= 0 else None
+        present = shown is not None and (text in shown.text or text == shown.name)
+        form = packet.refs[at].form if at >= 0 else ""
+        life = history.of((seq, part))
         if present:
             reason = ""
-        elif not candidate:
+        elif seq > packet.sees:
             reason = "not_yet"
-        elif shown is not None:
-            reason = "other_form"
+        elif form == "stub":
+            reason = "trimmed"
         else:
-            reason = life.reason
+            reason = "other_form" if form else life.reason
         out.append(
             Why(
                 seq=seq,
                 part=part,
                 type=event.type,
                 source=event.source,
-                candidate=candidate,
+                candidate=seq <= packet.sees,
                 present=present,
                 form=form,
-                entry=at if at is not None else -1,
+                entry=at,
                 reason=reason,
                 seen_first=life.first,
                 seen_until=life.last,
@@ -130,12 +129,21 @@ def _holding(session: Recorded, text: str) -> dict[tuple[int, int], tuple[Event,
     return found
 
 
-def _shown(contents: Contents, seq: int, part: int) -> Entry | None:
+def _shown(contents: Contents, seq: int, part: int, form: str = "full") -> Entry | None:
     try:
-        return show(Ref("history", seq, part), contents, None)
+        return show(Ref("history", seq, part, form), contents, None)
     except (BlobMissing, BuildError):
         # A part whose content is gone holds no text that could be looked for.
         return None
+
+
+def _shows(contents: Contents, key: tuple[int, int], text: str) -> frozenset[str]:
+    """The forms of a part in which the text can be read."""
+    preview = _shown(contents, *key, "preview")
+    forms = {"full", "late"}
+    if preview is not None and text in preview.text:
+        forms.add("preview")
+    return frozenset(forms)
 
 
 class _Life(msgspec.Struct):
@@ -146,53 +154,70 @@ class _Life(msgspec.Struct):
 
 
 class _History:
-    """In which packets some events were shown, and what took them out."""
+    """In which packets a text could be read in some parts, and what took it out."""
 
-    def __init__(self, seqs: set[int]) -> None:
-        self._lives = {seq: _Life() for seq in seqs}
+    def __init__(self, parts: dict[tuple[int, int], frozenset[str]]) -> None:
+        self._forms = parts
+        self._lives = {key: _Life() for key in parts}
+        self._parts: dict[int, list[tuple[int, int]]] = {}
+        for key in parts:
+            self._parts.setdefault(key[0], []).append(key)
         self._state = State()
 
-    def of(self, seq: int) -> _Life:
-        """What is known of an event."""
-        return self._lives[seq]
+    def of(self, key: tuple[int, int]) -> _Life:
+        """What is known of a part."""
+        return self._lives[key]
 
     def read(self, session: Recorded, upto: int) -> None:
         """Follow the session up to an event."""
-        cause = ""
         for event in session.events(0, upto):
             before = self._state
             self._state = fold(before, event)
             if len(self._state.cuts) > len(before.cuts):
-                cause = self._state.cuts[-1]
-                self._gone(before, cause)
+                self._cut(before, self._state.cuts[-1])
             if isinstance(event.content, PacketBuilt):
                 self._packet(event.step, before)
-            self._flags(event)
+            self._flagged(event)
 
-    def _flags(self, event: Event) -> None:
-        if event.seq in self._lives and self._state.news:
-            news = self._state.news[-1]
-            if news.seq == event.seq and news.flag in ("duplicate", "no_call", "copy"):
-                self._lives[event.seq].reason = news.flag
+    def _flagged(self, event: Event) -> None:
+        if event.seq not in self._parts or not self._state.news:
+            return
+        news = self._state.news[-1]
+        if news.seq == event.seq and news.flag in ("duplicate", "no_call", "copy"):
+            self._give(event.seq, news.flag)
 
-    def _gone(self, before: State, cause: str) -> None:
+    def _cut(self, before: State, cause: str) -> None:
+        """An event cut the history: what it took out has that reason."""
+        if cause == "trimmed":
+            for seq in set(self._state.trims) - set(before.trims):
+                self._give(seq, cause)
+            return
         was = {one.seq for one in before.news} | {ref.seq for ref in before.sent}
         now = {one.seq for one in self._state.news} | {ref.seq for ref in self._state.sent}
         for seq in was - now:
-            if seq in self._lives:
-                self._lives[seq].reason = cause
+            self._give(seq, cause)
+
+    def _give(self, seq: int, reason: str) -> None:
+        for key in self._parts.get(seq, ()):
+            self._lives[key].reason = reason
 
     def _packet(self, step: int, before: State) -> None:
-        now = {ref.seq for ref in self._state.sent}
-        was = {ref.seq for ref in before.sent}
-        for seq, life in self._lives.items():
-            if seq in now:
+        """A packet was built: what it does not show any more and nothing else took, it cut."""
+        was = {ref.seq: ref.section for ref in before.sent}
+        now = {
+            (ref.seq, ref.part)
+            for ref in self._state.sent
+            if ref.form in self._forms.get((ref.seq, ref.part), ())
+        }
+        for key, life in self._lives.items():
+            if key in now:
                 life.first = life.first or step
-                life.last, life.out = step, 0
+                life.last, life.out, life.reason = step, 0, "not_shown"
             elif life.last and not life.out:
                 life.out = step
-                if life.reason == "not_shown":
-                    life.reason = "block_cut" if seq in was else "not_shown"
+                if life.reason == "not_shown" and key[0] in was:
+                    header = was[key[0]] in ("system", "tools")
+                    life.reason = "header_changed" if header else "block_cut"
 
 
 def _around(text: str, what: str) -> str:

@@ -11,11 +11,12 @@ class Why(msgspec.Struct, frozen=True):
     """What became of one part that holds the text, for one step.
 
     `candidate`: it was in the log when the packet was built. `present`: the packet shows it, in
-    `form` (`full`, `preview`, `stub`, …), as `entry`. `reason` names where it fell out: `not_yet`
-    (recorded later), `duplicate`, `no_call`, `block_cut`, `compacted`, `rewound`, `trimmed`,
-    `other_form` (shown, without this text), `header_changed`, `not_shown`. `out_at` is the step
-    whose packet was the first without it (0: it was in none), `seen_until` the last step that
-    had it. `version` is the content's digest, so that two readings of a file can be told apart.
+    `form` (`full`, `preview`, `stub`, …), as `entry` (-1: not in it). `reason` names where it fell
+    out: `not_yet` (recorded later), `duplicate`, `no_call`, `block_cut`, `compacted`, `rewound`,
+    `trimmed`, `other_form` (shown, without this text), `header_changed`, `not_shown`. `seen_first`
+    and `seen_until` are the first and the last step up to this one whose packet had the text,
+    `out_at` the first after that without it (0: none). `version` is the content's digest, so that
+    two readings of a file can be told apart.
     """
 
     seq: int

@@ -34,10 +34,16 @@ from sawlog.store.content import IncompletePart, MediaPart, TextPart
 from sawlog.store.events.conversation import (
     MessageAssistant,
     MessageSystem,
+    MessageUser,
     ToolDenied,
     ToolFinished,
 )
-from sawlog.store.events.lifecycle import ForeignRecord
+from sawlog.store.events.lifecycle import (
+    CompactionCompleted,
+    ForeignRecord,
+    HistoryRewound,
+    HistoryTrimmed,
+)
 from sawlog.store.events.steps import PacketBuilt
 from sawlog.store.events.world import ObservationRecorded
 from sawlog.store.exchange import export
@@ -248,6 +254,45 @@ def switches(scene: Scene) -> None:
         scene.ask(s, "openai-chat", Reply("Done."), model="wide", seed=7)
 
 
+def wrong_decision(scene: Scene) -> None:
+    """A number is read twice, the newer reading is trimmed away, and the older one decides."""
+    api = "openai-chat"
+    edit: dict[str, Any] = {
+        "name": "edit_file",
+        "parameters": {"type": "object", "properties": {"path": {"type": "string"}}},
+    }
+    with scene.session() as s:
+        s.system("Do what limits.toml says.")
+        s.tools([TOOLS[0], edit])
+        s.user("Set the refund limit.")
+        [first] = scene.ask(s, api, Reply("I read.", calls=[_call("limits.toml")]))
+        scene.act(s, first, "refund_days = 30\n")
+        s.append(_result(first, "refund_days = 30\n# read twice"), source="tool:read_file")
+        [call] = scene.ask(s, api, Reply(calls=[_call("refund.py")]))
+        scene.act(s, call, "LIMIT = 7\n")
+        s.user("limits.toml was changed just now.")
+        [second] = scene.ask(s, api, Reply("Again.", calls=[_call("limits.toml")]))
+        scene.act(s, second, "refund_days = 14\n")
+        s.append(HistoryTrimmed((second.call_id,), reason="old results"))
+        wrong = Call("edit_file", {"path": "refund.py", "text": "LIMIT = 30"}, id="call_wrong")
+        [call] = scene.ask(s, api, Reply("It is 30.", calls=[wrong]))
+        scene.act(s, call, "written")
+        scene.ask(s, api, Reply("Done: 30 days."))
+        s.user("That is wrong: it is 14.")
+        scene.ask(s, api, Reply("I am sorry."))
+        kept = s.state.seq
+        s.user("Paint it green, too.")
+        s.append(HistoryRewound(kept, "no paint"))
+        s.tools([TOOLS[0]])
+        s.user("Read it again.")
+        [call] = scene.ask(s, api, Reply(calls=[_call("limits.toml")]))
+        scene.act(s, call, "refund_days = 14\n" * 200, limit=600)
+        scene.ask(s, api, Reply("It is 14."))
+        said = s.append(MessageUser((TextPart("Go on from here."),)), source="user")
+        s.append(CompactionCompleted(history=(s.window.event(said).id,)))
+        scene.ask(s, api, Reply("From here."))
+
+
 SESSIONS: dict[str, Callable[[Scene], None]] = {
     "loop-anthropic": loop("anthropic"),
     "loop-openai-chat": loop("openai-chat"),
@@ -257,6 +302,7 @@ SESSIONS: dict[str, Callable[[Scene], None]] = {
     "cuts": cuts,
     "odd": odd,
     "switches": switches,
+    "wrong-decision": wrong_decision,
 }
 
 
