@@ -17,6 +17,7 @@ from sawlog.recorded import sending_for
 from tests.session import killed
 
 KILLS = 200
+LOADED = ("sawlog.session", "sawlog.store.sqlite", "sqlalchemy", "sqlalchemy.dialects.sqlite")
 
 
 def test_a_run_killed_at_200_random_points_is_a_clean_prefix(tmp_path: Path) -> None:
@@ -24,7 +25,7 @@ def test_a_run_killed_at_200_random_points_is_a_clean_prefix(tmp_path: Path) -> 
     store = str(tmp_path / "run.db")
     # A server that has loaded everything forks the runs: a kill costs milliseconds.
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.session.killed", "sawlog.session"])
+    context.set_forkserver_preload(["tests.session.killed", *LOADED])
     chance = random.Random(20)
     acknowledged = 0
     for kill in range(KILLS):
