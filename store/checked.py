@@ -89,6 +89,8 @@ class Check:
             found = tx.one(directory.BY_ID, (log.tenant, id))
             if found is None:
                 raise NoSession(f"there is no session {id.hex()}")
+            if found[1] != id:
+                raise directory.damaged(found, f"an index leads to it for session {id.hex()}")
             self.row = _legible(found)
             # By its number the row comes from the table, by its name from an index, too.
             self._found = tx.one(_ROW, (self.row.sid,))
@@ -321,8 +323,8 @@ def directory_damage(log: Log) -> list[Damaged]:
                     directory.row_of(row)
                 except Damaged as error:
                     found.append(error)
-        if not some:
-            break
+        if not some or some[-1][0] <= after:
+            break  # the end, or a damaged page that leads back
         after = some[-1][0]
     with log.database.read() as tx:
         indexed = [row[0] for row in tx.all(_INDEXED, (log.tenant,))]

@@ -156,10 +156,7 @@ def _line(ancestors: Sequence[tuple[int, int]]) -> str | None:
 
 def get(tx: Transaction, tenant: str, session: bytes) -> SessionRow:
     """The session of that id. Raises NoSession."""
-    row = tx.one(BY_ID, (tenant, session))
-    if row is None:
-        raise NoSession(f"there is no session {session.hex()}")
-    return row_of(row)
+    return row_of(_asked_for(tx.one(BY_ID, (tenant, session)), session))
 
 
 def hold(tx: Transaction, tenant: str, session: bytes) -> SessionRow:
@@ -167,25 +164,34 @@ def hold(tx: Transaction, tenant: str, session: bytes) -> SessionRow:
 
     Raises NoSession, and Damaged for a row that nobody should build upon.
     """
-    row = tx.hold(BY_ID, tenant, session)
-    if row is None:
-        raise NoSession(f"there is no session {session.hex()}")
+    row = _asked_for(tx.hold(BY_ID, tenant, session), session)
     if not fits(tenant, row):
         raise damaged(row, "its check number does not fit")
     return row_of(row)
 
 
+def _asked_for(row: Row | None, session: bytes) -> Row:
+    if row is None:
+        raise NoSession(f"there is no session {session.hex()}")
+    if row[1] != session:
+        # Only a damaged index does this, and another's events must not pass for the session's.
+        raise damaged(row, f"an index leads to it for session {session.hex()}")
+    return row
+
+
 def by_name(tx: Transaction, tenant: str, name: str) -> SessionRow | None:
     """The session of that name, if any."""
     row = tx.one(_BY_NAME, (tenant, name))
+    if row is not None and row[2] != name:
+        raise damaged(row, f"an index leads to it for the name {name!r}")
     return None if row is None else row_of(row)
 
 
 def matching(tx: Transaction, tenant: str, text: str) -> list[SessionRow]:
     """The session of that name; else those whose id begins with the text, in hex."""
-    named = _readable(tx.all(_BY_NAME, (tenant, text)))
-    if named:
-        return named
+    named = by_name(tx, tenant, text)
+    if named is not None:
+        return [named]
     prefix = text.replace("-", "").lower()
     if not prefix or len(prefix) > 32 or prefix.strip("0123456789abcdef"):
         return []
