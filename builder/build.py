@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from sawlog.builder.assembly import Assembly
 from sawlog.builder.contents import Contents
+from sawlog.builder.forms import show
 from sawlog.builder.manifest import write
 from sawlog.builder.measure import measure_of
 from sawlog.builder.packet import Binding, Entry, Header, Request
@@ -195,7 +196,10 @@ def _assembled(
     if rules.budgeted and assembly.total > rules.window - rules.reserve:
         fixed = sum(assembly.units.between(0, at))
         history = assembly.entries.between(at, len(assembly.entries))
-        cut = block_cut(history, assembly.units.between(at, len(assembly.units)), fixed, rules)
+        sizes = assembly.units.between(at, len(assembly.units))
+        most = len(history) + _left_behind(assembly, at)
+        notice = measure_of(rules.measure)(show(_cut_notice(most), contents, None))
+        cut = block_cut(history, sizes, fixed, notice, rules)
         if isinstance(cut, CannotFit):
             cache.assembly = None
             return _does_not_fit(cut)
@@ -352,11 +356,10 @@ def _cut(
     breaks: list[Break],
 ) -> Assembly:
     start = at + first
-    earlier = old.refs[at] if len(old.refs) > at else None
-    if earlier is not None and earlier.form == "notice":
-        # The notice that goes counted what went before it, and is no message itself.
-        dropped += int(dict(earlier.args)["messages"]) - 1
-    notice = Ref("history", 0, 1, "notice", 1, (("kind", "cut"), ("messages", str(dropped))))
+    earlier = _left_behind(old, at)
+    if earlier:
+        dropped += earlier - 1  # the notice that goes counted these, and is no message itself
+    notice = _cut_notice(dropped)
     gone = old.refs.between(at, start)
     units = old.units.between(at, start)
     bound = sum(entry.part == "bound" for entry in old.entries.between(at, start))
@@ -370,6 +373,18 @@ def _cut(
         [*old.refs.between(0, at), notice, *old.refs.between(start, len(old.refs))], contents
     )
     return new
+
+
+def _left_behind(assembly: Assembly, at: int) -> int:
+    """Messages and results that an earlier cut left behind, by the notice that says so."""
+    if len(assembly.refs) <= at or assembly.refs[at].form != "notice":
+        return 0
+    return int(dict(assembly.refs[at].args)["messages"])
+
+
+def _cut_notice(messages: int) -> Ref:
+    """The entry that says that so many messages and results are no longer shown."""
+    return Ref("history", 0, 1, "notice", 1, (("kind", "cut"), ("messages", str(messages))))
 
 
 def _why(ref: Ref) -> str:

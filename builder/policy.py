@@ -79,17 +79,18 @@ class CannotFit(msgspec.Struct, frozen=True):
 
 
 def block_cut(
-    history: Sequence[Entry], units: Sequence[int], fixed: int, rules: Rules
+    history: Sequence[Entry], units: Sequence[int], fixed: int, notice: int, rules: Rules
 ) -> Cut | CannotFit | None:
     """The cut that a history needs; None when it fits as it is.
 
-    `units` are those of each history entry; `fixed` those of the header.
+    `units` are those of each history entry; `fixed` those of the header; `notice` what the notice
+    of the cut may take, which stands in front of what is left and counts with it.
     """
     zone = rules.window - rules.reserve - fixed
     total = sum(units)
     if total <= zone:
         return None
-    left = total
+    left = total + notice
     last_border: int | None = None
     last_left = 0
     for at, entry in enumerate(history):
@@ -98,12 +99,7 @@ def block_cut(
             if at and left * CUT_TO[1] <= zone * CUT_TO[0]:
                 break
         left -= units[at]
-    if last_border is None or last_left + _NOTICE_UNITS > zone:
-        return CannotFit(fixed, rules.reserve, rules.window, last_left)
-    if last_border == 0:
-        return CannotFit(fixed, rules.reserve, rules.window, total)
+    if not last_border or last_left > zone:
+        last = total if not last_border else last_left - notice
+        return CannotFit(fixed, rules.reserve, rules.window, last)
     return Cut(last_border, sum(1 for entry in history[:last_border] if entry.first))
-
-
-_NOTICE_UNITS = 40
-"""Room that the notice of a cut may take, in any measure that counts a token or less as one."""
