@@ -42,6 +42,7 @@ HOUSE: dict[str, Room] = {
             "store/events/*",
             "store/ids.py",
             "store/invariants.py",
+            "store/jsonslices.py",
             "store/jsontext.py",
             "store/registry.py",
             "store/text.py",

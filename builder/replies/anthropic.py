@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from sawlog.builder.replies.answer import Answered, Assembly, Malformed, Received
 from sawlog.builder.replies.extras import add_extras
-from sawlog.builder.replies.source import elements, fields, is_empty, string, text_of
+from sawlog.builder.replies.source import elements, fields, is_empty, text_of
 from sawlog.store.content import BoundPart, IncompletePart, RawPart, TextPart
 from sawlog.store.events.conversation import ToolRequested
+from sawlog.store.jsonslices import string
 
 API = "anthropic"
 _CUT = ("max_tokens", "model_context_window_exceeded", "refusal")

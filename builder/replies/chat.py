@@ -17,9 +17,10 @@ from __future__ import annotations
 from sawlog.builder.replies.answer import Answered, Assembly, Malformed, Received, RefusedReply
 from sawlog.builder.replies.extras import add_extras
 from sawlog.builder.replies.refusals import Fault, error_fault, refusal
-from sawlog.builder.replies.source import closes, elements, fields, is_empty, string, text_of
+from sawlog.builder.replies.source import closes, elements, fields, is_empty, text_of
 from sawlog.store.content import BoundPart, IncompletePart, RawPart, TextPart
 from sawlog.store.events.conversation import ToolRequested
+from sawlog.store.jsonslices import string
 
 _CUT = ("length", "content_filter")
 _MESSAGE = ("role", "content", "refusal", "tool_calls", "annotations", "reasoning_content")

@@ -31,9 +31,10 @@ from sawlog.builder.replies.answer import (
 )
 from sawlog.builder.replies.extras import add_extras
 from sawlog.builder.replies.refusals import Fault, refusal
-from sawlog.builder.replies.source import closes, elements, fields, is_empty, string, text_of
+from sawlog.builder.replies.source import closes, elements, fields, is_empty, text_of
 from sawlog.store.content import BoundPart, IncompletePart, RawPart, TextPart
 from sawlog.store.events.conversation import ToolRequested
+from sawlog.store.jsonslices import string
 
 API = "openai-responses"
 _RUNNING = ("queued", "in_progress")

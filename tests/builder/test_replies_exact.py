@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sawlog.builder.replies import Answered, RefusedReply, Running, parse
-from sawlog.builder.replies.source import closes, elements, fields, is_empty, is_object, string
+from sawlog.builder.replies.source import closes, elements, fields, is_empty, is_object
 from sawlog.store.codec import sealed
 from sawlog.store.content import BoundPart, RawPart
 from sawlog.store.events.conversation import MessageAssistant, ToolRequested
+from sawlog.store.jsonslices import string
 from tests.builder.reading import answered, assert_exact, parts_of, plain
 
 APIS = ("anthropic", "openai-chat", "openai-responses", "deepseek-chat")

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from sawlog.formats.lines import BOUNDS, Bounds, Line, Lines, read_document
-from sawlog.formats.sources import elements, fields, object_of, source_at
 from sawlog.formats.times import moment
 from sawlog.store.envelope import UNKNOWN_TIME
 from sawlog.store.errors import TooLarge, UnknownFormat
+from sawlog.store.jsonslices import elements, fields, object_of, source_at
 
 
 def read(path: Path, bounds: Bounds = BOUNDS) -> tuple[list[Line], list[str]]:

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from sawlog.formats import openai_chat
 from sawlog.formats.base import ForeignSession
 from sawlog.formats.lines import Bounds
-from sawlog.formats.sources import elements, fields
 from sawlog.store.content import BoundPart, MediaPart, RawPart, TextPart
 from sawlog.store.envelope import UNKNOWN_TIME
 from sawlog.store.errors import TooLarge, UnknownFormat
@@ -27,6 +26,7 @@ from sawlog.store.events.conversation import (
 from sawlog.store.events.lifecycle import ForeignRecord
 from sawlog.store.events.steps import StepCompleted
 from sawlog.store.events.world import ToolsChanged
+from sawlog.store.jsonslices import elements, fields
 from tests.doors.foreign import (
     FIXTURES,
     bare,

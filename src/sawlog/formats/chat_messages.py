@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any, cast
 
 from sawlog.formats.media import Blobs, image
-from sawlog.formats.sources import SCANNER, elements, fields, object_of
 from sawlog.store.content import BoundPart, Part, RawPart, TextPart
 from sawlog.store.events.conversation import ToolRequested
 from sawlog.store.events.world import Tool
+from sawlog.store.jsonslices import elements, fields, object_of, string
 
 API = "openai-chat"
 
@@ -112,12 +112,12 @@ def tools_of(source: str) -> tuple[Tool, ...]:
 
 def _tool(source: str) -> Tool:
     outer = fields(source)
-    kind = _string(outer.get("type"))
+    kind = string(outer.get("type")) or ""
     if kind not in ("", "function", "custom"):
         # A tool that the provider runs: its whole source, under the name of its kind.
-        return Tool(_string(outer.get("name")) or kind, source)
+        return Tool(string(outer.get("name")) or kind, source)
     given = fields(outer[kind]) if kind and kind in outer else outer
-    name = _string(given.get("name"))
+    name = string(given.get("name"))
     if not name:
         raise ValueError("a tool without a name")
     said = {"name": given["name"]}
@@ -132,8 +132,3 @@ def _tool(source: str) -> Tool:
         if given.get("strict") == "true":
             said["strict"] = given["strict"]
     return Tool(name, object_of(said))
-
-
-def _string(source: str | None) -> str:
-    value = SCANNER.decode(source) if source is not None else None
-    return value if isinstance(value, str) else ""

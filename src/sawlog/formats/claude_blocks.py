@@ -17,9 +17,9 @@ from sawlog.formats.claude_record import as_list, as_object
 from sawlog.formats.lines import Line
 from sawlog.formats.media import ANY_IMAGE, Blobs
 from sawlog.formats.media import content as media_content
-from sawlog.formats.sources import elements, source_at
 from sawlog.store.content import BoundPart, MediaPart, Part, RawPart, TextPart, WithheldPart
 from sawlog.store.events.conversation import MessageAssistant, ToolRequested
+from sawlog.store.jsonslices import elements, source_at
 
 API = "anthropic"
 """The API whose blocks these are."""

@@ -13,7 +13,7 @@ from typing import Any
 from sawlog.formats.claude_notes import Notes
 from sawlog.formats.claude_record import as_object
 from sawlog.formats.lines import Line
-from sawlog.formats.sources import SCANNER
+from sawlog.store.jsonslices import SCANNER
 
 
 class Links:

@@ -14,10 +14,10 @@ import msgspec
 
 from sawlog.formats.batch import Batch
 from sawlog.formats.codex_items import API, ASIDE, Item, item_of
-from sawlog.formats.sources import elements, fields
 from sawlog.store.content import BoundPart, RawPart, TextPart
 from sawlog.store.events.conversation import MessageAssistant, MessageSystem, MessageUser
 from sawlog.store.events.lifecycle import CompactionCompleted, CompactionStarted
+from sawlog.store.jsonslices import elements, fields
 
 CONTEXT, USER, OTHER = "context", "user", "other"
 

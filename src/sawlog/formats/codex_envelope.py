@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from sawlog.formats.lines import Line
-from sawlog.formats.sources import fields, object_of, source_at
+from sawlog.store.jsonslices import fields, object_of, source_at
 
 _ENVELOPES = frozenset(
     (

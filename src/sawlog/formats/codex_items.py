@@ -11,7 +11,6 @@ from typing import Any, cast
 import msgspec
 
 from sawlog.formats.media import Blobs, image
-from sawlog.formats.sources import SCANNER, elements, fields, object_of, string_of
 from sawlog.store.content import BoundPart, Part, RawPart, TextPart
 from sawlog.store.events.base import Payload
 from sawlog.store.events.conversation import (
@@ -22,6 +21,8 @@ from sawlog.store.events.conversation import (
     ToolRequested,
 )
 from sawlog.store.events.world import Tool
+from sawlog.store.jsonslices import elements, fields, object_of, string
+from sawlog.store.jsontext import source_of
 
 API = "openai-responses"
 
@@ -289,7 +290,7 @@ def _tool(given: dict[str, str], prefix: str) -> Tool:
     if prefix:
         joint = "" if prefix.endswith("_") or name.startswith("_") else "__"
         name = f"{prefix}{joint}{name}"
-    said = {"name": string_of(name)}
+    said = {"name": source_of(name)}
     if "description" in given:
         said["description"] = given["description"]
     said["parameters"] = given.get("inputSchema") or given.get("parameters") or "{}"
@@ -297,7 +298,7 @@ def _tool(given: dict[str, str], prefix: str) -> Tool:
 
 
 def _name(given: dict[str, str]) -> str:
-    name = SCANNER.decode(given.get("name", "null"))
-    if not isinstance(name, str):
+    name = string(given.get("name"))
+    if name is None:
         raise ValueError("a tool without a name")
     return name

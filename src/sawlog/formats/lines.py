@@ -14,8 +14,8 @@ from typing import Any, cast
 
 import msgspec
 
-from sawlog.formats.sources import SCANNER, skip_space
 from sawlog.store.errors import TooLarge, UnknownFormat
+from sawlog.store.jsonslices import SCANNER, skip_space
 
 MIB = 1024 * 1024
 _HEAD = 4096

@@ -22,7 +22,6 @@ from sawlog.formats.chat_messages import API, call_of, content_parts, reply_part
 from sawlog.formats.lines import BOUNDS, Bounds, read_document
 from sawlog.formats.media import Blobs
 from sawlog.formats.pairs import Pairs
-from sawlog.formats.sources import elements, fields
 from sawlog.formats.tally import Tally
 from sawlog.formats.times import moment
 from sawlog.store.content import Part
@@ -38,6 +37,7 @@ from sawlog.store.events.conversation import (
 )
 from sawlog.store.events.steps import StepCompleted
 from sawlog.store.events.world import ToolsChanged
+from sawlog.store.jsonslices import elements, fields
 from sawlog.store.text import raw_bytes
 
 FORMAT = "openai-chat"

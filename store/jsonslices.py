@@ -1,8 +1,11 @@
 """Exact slices of JSON text: what stands between a key and the next comma, unchanged.
 
-The log keeps JSON of others as its source, so importers cut it out of the record's own text and
-never encode a parsed value again. That also keeps what a parser would bend: key order, -0.0, big
-integers, escapes, lone surrogates.
+The log keeps JSON of others as its source, so whoever reads it cuts it out of the text that arrived
+and never encodes a parsed value again. That also keeps what a parser would bend: key order, -0.0,
+big integers, escapes, lone surrogates.
+
+Renderers do not cut with this: what they take for JSON decides bytes, so they read it with code of
+their own (`sawlog.builder.render.source`), which no release of a library changes.
 """
 
 from __future__ import annotations
@@ -13,8 +16,11 @@ from typing import Any
 
 import msgspec
 
+from sawlog.store.jsontext import source_of
+
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ELEMENTS = msgspec.json.Decoder(list[msgspec.Raw])
+_STRING = msgspec.json.Decoder(str)
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
@@ -41,7 +47,8 @@ def skip_space(text: str, at: int = 0) -> int:
 def fields(text: str) -> dict[str, str]:
     """The fields of a JSON object, each as its source; of a repeated key the last.
 
-    Raises ValueError when the text is no JSON object.
+    Raises ValueError when the text is no JSON object, RecursionError when it nests deeper than
+    Python goes, as all functions here do.
     """
     try:
         return {key: bytes(raw).decode() for key, raw in _FIELDS.decode(text).items()}
@@ -60,6 +67,17 @@ def elements(text: str) -> list[str]:
         return _walk_array(text)
 
 
+def string(source: str | None) -> str | None:
+    """The text that a JSON string holds, lone surrogates and all; None for any other value."""
+    if source is None or not source.startswith('"'):
+        return None
+    try:
+        return _STRING.decode(source)
+    except (msgspec.DecodeError, UnicodeError):
+        value = SCANNER.decode(source)
+        return value if isinstance(value, str) else None
+
+
 def source_at(text: str, *path: str | int) -> str | None:
     """The source of the value under a path of keys and indexes, or None when it is not there."""
     for key in path:
@@ -75,24 +93,13 @@ def source_at(text: str, *path: str | int) -> str | None:
 
 def object_of(pairs: dict[str, str]) -> str:
     """A JSON object made of sources, without spaces, in the order given."""
-    return "{" + ",".join(f"{_string(key)}:{source}" for key, source in pairs.items()) + "}"
-
-
-def string_of(text: str) -> str:
-    """The JSON source of a string."""
-    return _string(text)
-
-
-def _string(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    return "{" + ",".join(f"{source_of(key)}:{source}" for key, source in pairs.items()) + "}"
 
 
 def _walk_object(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     at = _open(text, "{")
-    if text[at : at + 1] == "}":
-        return found
-    while True:
+    while text[at : at + 1] != "}":
         key, at = SCANNER.raw_decode(text, at)
         at = skip_space(text, at)
         if not isinstance(key, str) or text[at : at + 1] != ":":
@@ -100,24 +107,20 @@ def _walk_object(text: str) -> dict[str, str]:
         start = skip_space(text, at + 1)
         _, at = SCANNER.raw_decode(text, start)
         found[key] = text[start:at]
-        at = skip_space(text, at)
-        if text[at : at + 1] == "}":
-            return found
-        at = _comma(text, at)
+        at = _next(text, at, "}")
+    _end(text, at)
+    return found
 
 
 def _walk_array(text: str) -> list[str]:
     found: list[str] = []
     at = _open(text, "[")
-    if text[at : at + 1] == "]":
-        return found
-    while True:
+    while text[at : at + 1] != "]":
         _, end = SCANNER.raw_decode(text, at)
         found.append(text[at:end])
-        at = skip_space(text, end)
-        if text[at : at + 1] == "]":
-            return found
-        at = _comma(text, at)
+        at = _next(text, end, "]")
+    _end(text, at)
+    return found
 
 
 def _open(text: str, bracket: str) -> int:
@@ -127,7 +130,20 @@ def _open(text: str, bracket: str) -> int:
     return skip_space(text, at + 1)
 
 
-def _comma(text: str, at: int) -> int:
+def _next(text: str, at: int, bracket: str) -> int:
+    """Where the next value begins behind its comma, or where the bracket stands that closes."""
+    at = skip_space(text, at)
+    if text[at : at + 1] == bracket:
+        return at
     if text[at : at + 1] != ",":
         raise ValueError(f"no comma at character {at}")
-    return skip_space(text, at + 1)
+    at = skip_space(text, at + 1)
+    if text[at : at + 1] == bracket:
+        raise ValueError(f"no value behind the comma at character {at}")
+    return at
+
+
+def _end(text: str, bracket: int) -> None:
+    at = skip_space(text, bracket + 1)
+    if at != len(text):
+        raise ValueError(f"more text follows at character {at}")
