@@ -46,14 +46,14 @@ class Vec(Sequence[T]):
         with _GROWING:
             if len(self._items) == self._length:
                 self._items.extend(more)
-                return Vec._view(self._items, self._length + len(more))
+                return self._view(self._items, self._length + len(more))
         items = self._items[: self._length]
         items.extend(more)
-        return Vec._view(items, len(items))
+        return self._view(items, len(items))
 
     def upto(self, length: int) -> Vec[T]:
         """The view of the first `length` items."""
-        return Vec._view(self._items, min(length, self._length))
+        return self._view(self._items, min(length, self._length))
 
     def grew_from(self, older: Vec[T]) -> bool:
         """True when `older` is a shorter or equal view of this very line."""
@@ -73,6 +73,8 @@ class Vec(Sequence[T]):
     def __getitem__(self, at: int | slice) -> T | list[T]:
         if isinstance(at, slice):
             start, stop, step = at.indices(self._length)
+            if step < 0:  # then a stop of -1 means before the first, and not the last
+                return [self._items[place] for place in range(start, stop, step)]
             return self._items[start:stop:step]
         if at < 0:
             at += self._length
@@ -112,7 +114,7 @@ class Index(Generic[K, V]):
         longer = self._entries.append((key, value))
         if not longer.grew_from(self._entries):
             return Index(longer)
-        new: Index[K, V] = Index.__new__(Index)
+        new = self.__class__.__new__(self.__class__)
         new._entries = longer
         new._places = self._places
         self._places.setdefault(key, []).append(len(longer) - 1)
