@@ -116,19 +116,19 @@ class State(msgspec.Struct, frozen=True):
     tools: tuple[int, int] = (0, 0)
     policy: int = 0
     pairing: Named = Named("default")
-    sent: Vec[Ref] = msgspec.field(default_factory=Vec)
+    sent: Vec[Ref] = msgspec.field(default_factory=Vec[Ref])
     sent_at: int = 0
     sent_step: int = 0
-    base: Vec[Ref] = msgspec.field(default_factory=Vec)
+    base: Vec[Ref] = msgspec.field(default_factory=Vec[Ref])
     links: int = 0
-    news: Vec[News] = msgspec.field(default_factory=Vec)
+    news: Vec[News] = msgspec.field(default_factory=Vec[News])
     waiting: tuple[Waiting, ...] = ()
-    answered: Index[Text, Answer] = msgspec.field(default_factory=Index)
+    answered: Index[Text, Answer] = msgspec.field(default_factory=Index[Text, Answer])
     orphans: tuple[tuple[Text, int], ...] = ()
     gaps: tuple[int, ...] = ()
     trims: tuple[int, ...] = ()
     cuts: tuple[str, ...] = ()
-    bounds: Vec[Bound] = msgspec.field(default_factory=Vec)
+    bounds: Vec[Bound] = msgspec.field(default_factory=Vec[Bound])
     current: Bound | None = None
     open_step: int = 0
     attempts: int = 0
