@@ -278,9 +278,9 @@ class _Graft:
         self._bytes = 0
 
     def _blob(self, place: _Place, content: Content) -> None:
-        packed = blobs.insertable(
-            place.row.sid, {content.digest: (len(content.data), blobs.pack(content.data))}
-        )
+        digest, data, objects = content.digest, content.data, self._log.objects
+        taken = blobs.elsewhere(objects, place.stem.id, digest, data) if objects else None
+        packed = blobs.insertable(place.row.sid, {digest: (len(data), taken or blobs.pack(data))})
         self._tx.run_many(blobs.INSERT, packed)
         self._tx.written += len(packed[0][-1])
         self._brought.add(content.digest)

@@ -35,6 +35,7 @@ from sawlog.store.events.lifecycle import SessionCreated
 from sawlog.store.exchange import export, is_export, lines_of, load
 from sawlog.store.follow import follow
 from sawlog.store.log import Log
+from sawlog.store.objects import FileObjects
 from tests.store.files import citing, content, event, file_of, forged, grown, lines_in
 from tests.store.stores import REGISTRY, deed, made, note
 
@@ -191,6 +192,17 @@ class TestThereAndBack:
             theirs.get(session.id)
         row = load(theirs, lines_in(file))
         assert row.sid != session.sid and file_of(theirs, row) == file
+
+    def test_blobs_go_to_the_object_store_of_the_log_and_come_from_it(
+        self, source: Log, database: Database, tmp_path: Path
+    ) -> None:
+        file = file_of(source, grown(source, "s", 40))
+        log = Log(database, registry=REGISTRY, objects=FileObjects(tmp_path / "objects"))
+        row = load(log, lines_in(file))
+        assert len(list((tmp_path / "objects" / row.id.hex()).iterdir())) > 3
+        assert file_of(log, row) == file and sound(log, row)
+        with pytest.raises(Damaged, match="object store"):
+            file_of(Log(database, registry=REGISTRY), row)
 
     def test_types_that_are_not_registered_pass_as_they_are(
         self, source: Log, tmp_path: Path
@@ -355,6 +367,21 @@ class TestWhatIsThereAlready:
             assert seqs[child.id] == 75 and seqs[root.id] == 20
 
 
+def _compact(value: object, **options: bool) -> bytes:
+    return json.dumps(value, separators=(",", ":"), **options).encode() + b"\n"  # type: ignore[arg-type]
+
+
+REFORMATTED: dict[str, Callable[[bytes], bytes]] = {
+    "spaces": lambda line: json.dumps(json.loads(line)).encode() + b"\n",
+    "line ends": lambda line: line[:-1] + b"\r\n",
+    "sorted keys": lambda line: _compact(json.loads(line), sort_keys=True),
+    "ASCII": lambda line: _compact(json.loads(line)) if b"text" in line else line,
+    "capitals": lambda line: line.replace(b"a", b"A", 1),
+    "a byte order mark": lambda line: b"\xef\xbb\xbf" + line,
+    "an indent": lambda line: b" " + line,
+}
+
+
 class TestAlteredFiles:
     """Whatever was done to a file, one clear error, and nothing of it in the store."""
 
@@ -414,25 +441,12 @@ class TestAlteredFiles:
         # The newline behind the last line is no loss.
         assert load(other, file.splitlines()).name == "child"
 
-    @pytest.mark.parametrize(
-        ("what", "alter"),
-        [
-            ("spaces", lambda line: json.dumps(json.loads(line)).encode() + b"\n"),
-            ("line ends", lambda line: line[:-1] + b"\r\n"),
-            ("sorted keys", lambda line: _compact(json.loads(line), sort_keys=True)),
-            ("ASCII", lambda line: _compact(json.loads(line)) if b"text" in line else line),
-            ("capitals", lambda line: line.replace(b"a", b"A", 1)),
-            ("a byte order mark", lambda line: b"\xef\xbb\xbf" + line),
-            ("an indent", lambda line: b" " + line),
-        ],
-    )
-    def test_reformatted(
-        self, file: bytes, other: Log, what: str, alter: Callable[[bytes], bytes]
-    ) -> None:
+    @pytest.mark.parametrize("what", REFORMATTED)
+    def test_reformatted(self, file: bytes, other: Log, what: str) -> None:
         lines = lines_in(file)
         changed = 0
         for at, line in enumerate(lines):
-            altered = alter(line)
+            altered = REFORMATTED[what](line)
             if altered != line:
                 changed += 1
                 self.refused(other, [*lines[:at], altered, *lines[at + 1 :]])
@@ -446,10 +460,6 @@ class TestAlteredFiles:
         with pytest.raises(Damaged, match=f"line {at + 1} .*commitment") as caught:
             load(other, lines)
         assert caught.value.seq == 4 and len(caught.value.session) == 32
-
-
-def _compact(value: object, **options: bool) -> bytes:
-    return json.dumps(value, separators=(",", ":"), **options).encode() + b"\n"  # type: ignore[arg-type]
 
 
 class TestForgedFiles:

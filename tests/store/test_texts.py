@@ -29,8 +29,15 @@ from tests.store.stores import counted, made
 CHARACTERS = st.characters(exclude_categories=()) | st.sampled_from(
     "\0\ud800\udfff\u00e9\U0001f600"
 )
+
+
+def stretched(text: str, size: int, end: str) -> str:
+    """A text of so many bytes and an end."""
+    return text + "x" * max(0, size - len(raw_bytes(text))) + end
+
+
 TEXTS = st.text(CHARACTERS, max_size=40) | st.builds(
-    lambda text, size, end: text + "x" * max(0, size - len(raw_bytes(text))) + end,
+    stretched,
     st.text(CHARACTERS, max_size=5),
     st.integers(LIMIT - 8, LIMIT + 8),
     st.text(CHARACTERS, max_size=3),

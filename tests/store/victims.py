@@ -165,6 +165,7 @@ def fill_up(folder: str, acknowledge: Connection) -> None:
             log = Log(database, registry=REGISTRY)
             session = log.session("s", create=True)
             number = 0
+            told: tuple[str, str, int, int] = ("", "it was never full", 0, 0)
             try:
                 while number < 2000:
                     log.append(session, batch(number))
