@@ -66,27 +66,23 @@ def raw_bytes(text: str) -> bytes:
 
 def seal(text: str) -> tuple[Text, Blob | None]:
     """The stored value of a text and the blob that it needs, if any."""
-    # Four bytes a character is the most that UTF-8 takes: most texts are settled without encoding.
-    if len(text) * 4 <= LIMIT:
-        if text.isascii():
-            return text, None
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            return TextObject(wtf8=base64.b64encode(raw_bytes(text)).decode()), None
-        return text, None
-    try:
-        raw = text.encode()
-        media = UTF8
-    except UnicodeEncodeError:
-        raw = raw_bytes(text)
-        media = WTF8
+    if len(text) <= LIMIT and text.isascii():
+        return text, None  # most texts are settled without encoding
+    raw, media = _encoded(text)
     if len(raw) <= LIMIT:
         if media == UTF8:
             return text, None
         return TextObject(wtf8=base64.b64encode(raw).decode()), None
     blob = Blob(hashlib.sha256(raw).digest(), raw, media)
     return TextObject(blob=blob.digest.hex(), size=len(raw), media=media), blob
+
+
+def _encoded(text: str) -> tuple[bytes, str]:
+    """The raw bytes of a text, and the media type that says how they are to be read."""
+    try:
+        return text.encode(), UTF8
+    except UnicodeEncodeError:
+        return raw_bytes(text), WTF8
 
 
 def preview(text: str, limit: int) -> tuple[Text, Blob | None]:
@@ -98,17 +94,12 @@ def preview(text: str, limit: int) -> tuple[Text, Blob | None]:
     """
     if limit < 512:
         raise ValueError("a preview limit below 512 bytes leaves no room for its notice")
-    raw = raw_bytes(text)
+    raw, media = _encoded(text)
     if len(raw) <= limit:
         return seal(text)
     room = limit - PREVIEW_NOTICE_ROOM
-    head = raw[: room * 2 // 3].decode("utf-8", "ignore")
-    tail = raw[len(raw) - room // 3 :].decode("utf-8", "ignore")
-    media = UTF8
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        media = WTF8
+    head = _readable(raw[: _start(raw, room * 2 // 3, -1)])
+    tail = _readable(raw[_start(raw, len(raw) - room // 3, 1) :])
     blob = Blob(hashlib.sha256(raw).digest(), raw, media)
     return (
         TextObject(
@@ -121,6 +112,23 @@ def preview(text: str, limit: int) -> tuple[Text, Blob | None]:
         ),
         blob,
     )
+
+
+def _start(raw: bytes, at: int, step: int) -> int:
+    """The nearest place in that direction where a character begins."""
+    while 0 < at < len(raw) and raw[at] & 0xC0 == 0x80:
+        at += step
+    return at
+
+
+def _readable(raw: bytes) -> str:
+    """The text of whole characters; a lone surrogate, which JSON cannot hold, is U+FFFD."""
+    text = raw.decode("utf-8", "surrogatepass")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in text)
+    return text
 
 
 PREVIEW_NOTICE_ROOM = 192
