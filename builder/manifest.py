@@ -6,6 +6,7 @@ every part of every shown event of its range, so it is only written where nothin
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 
 from sawlog.builder.state import Ref, State
@@ -50,7 +51,8 @@ def write(state: State, refs: Sequence[Ref]) -> tuple[int, tuple[Keep | Run, ...
     """The base (0: none) and the manifest for the next packet, whose entries are `refs`."""
     if not state.sent_at or state.links >= MAX_LINKS or not state.base:
         return 0, encode(refs, (), known_parts(state, older=True), state.gaps)
-    parts = encode(refs, state.base, known_parts(state, older=False), (), state.sent_at)
+    left = state.gaps[bisect_right(state.gaps, state.sent_at) :]
+    parts = encode(refs, state.base, known_parts(state, older=False), left, state.sent_at)
     if names_older(state, parts):
         known = known_parts(state, older=True)
         parts = encode(refs, state.base, known, state.gaps, state.sent_at)

@@ -204,13 +204,13 @@ def _packet(state: State, event: Event, content: PacketBuilt) -> State:
         return replace(state, blocked=f"the manifest of packet {event.seq} does not read: {error}")
     sent = base.extend(refs) if grown else Vec(refs)
     shown = {ref.seq for ref in refs}
-    gaps = [*state.gaps, *(one.seq for one in state.news if one.seq not in shown)]
+    gaps = _gaps(state, (one.seq for one in state.news if one.seq not in shown))
     answered = state.answered
     bounds = state.bounds
     if not grown:
         floor = min((ref.seq for ref in refs if ref.section == "history" and ref.seq), default=0)
-        everything = {one.seq for one in state.news} | {ref.seq for ref in state.sent}
-        gaps = sorted(seq for seq in {*state.gaps, *everything} if seq > floor and seq not in shown)
+        gone = {*gaps, *(ref.seq for ref in (*state.base, *state.sent))} - shown
+        gaps = tuple(sorted(seq for seq in gone if seq > floor))
         answered = Index(entry for entry in answered.items() if entry[1].call >= floor)
         bounds = Vec(bound for bound in bounds if bound.seq >= floor)
     state = replace(
@@ -224,7 +224,7 @@ def _packet(state: State, event: Event, content: PacketBuilt) -> State:
         news=Vec(),
         answered=answered,
         orphans=() if not grown else state.orphans,
-        gaps=tuple(gaps),
+        gaps=gaps,
         cuts=(),
         bounds=bounds,
         open_step=event.step,
@@ -244,7 +244,17 @@ def _rewound(state: State, event: Event, to: int) -> State:
             blocked=f"event {event.seq} rewinds to before the packet of event {state.sent_at}, "
             "which this fold does not read",
         )
-    return replace(pairing.rewound(state, to), cuts=(*state.cuts, "rewound"))
+    gone = [one.seq for one in state.news if one.seq > to]
+    return replace(
+        pairing.rewound(state, to),
+        gaps=_gaps(state, gone),
+        cuts=(*state.cuts, "rewound"),
+    )
+
+
+def _gaps(state: State, gone: Iterable[int]) -> tuple[int, ...]:
+    # What left the news is no entry any more, and no run of a manifest may span it.
+    return tuple(sorted({*state.gaps, *gone}))
 
 
 def _trimmed(state: State, content: HistoryTrimmed) -> State:
@@ -270,6 +280,7 @@ def _compacted(state: State, content: CompactionCompleted) -> State:
     state = replace(
         state,
         news=Vec(news),
+        gaps=_gaps(state, (one.seq for one in state.news if one.seq not in seqs)),
         sent=Vec(ref for ref in state.sent if ref.section != "history"),
         answered=Index(answered),
         waiting=pairing.still_waiting(news, state.waiting),

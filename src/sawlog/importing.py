@@ -4,6 +4,9 @@ Records are compared in order, by digest, with those already stored. Same start:
 added. No record in common: a later slice, a session of its own. A record that differs: a session
 of its own that names the first one. Nothing is overwritten, so a newer importer changes nothing
 that is stored.
+
+A session that was carried on here has left its file: what the file says later is another branch,
+and gets a session of its own that names the first one, too.
 """
 
 from __future__ import annotations
@@ -24,8 +27,8 @@ from sawlog.builder.projector import FOLD
 from sawlog.builder.render import renderer_for
 from sawlog.formats.base import ForeignEvent, ForeignRecord, ForeignSession
 from sawlog.formats.lines import check_head
-from sawlog.store.directory import LONGEST_NAME, SessionRow
-from sawlog.store.envelope import Blob, NewEvent
+from sawlog.store.directory import LONGEST_NAME, SessionRow, is_name
+from sawlog.store.envelope import UNKNOWN_TIME, Blob, NewEvent, StoredEvent
 from sawlog.store.errors import ConfigError, Conflict, UnknownFormat
 from sawlog.store.event import decoded
 from sawlog.store.events.base import Payload
@@ -43,6 +46,10 @@ FORMATS = {
 
 _BATCH_EVENTS = 400
 _BATCH_BYTES = 8_000_000
+_OPENING = 2
+"""Events in front of the first record's: what the session is, and its policy."""
+_NAMES = 1000
+"""Names that are tried before a session goes by its id alone."""
 
 Progress = Callable[[str, int, int], None]
 """Called with a file's name, events done and events in all."""
@@ -144,37 +151,21 @@ def _has_parent_file(file: Path) -> bool:
 # --- one session -----------------------------------------------------------------------------
 
 
-class _Stored(msgspec.Struct):
-    """What a session already holds of a file: record digests in order, ids to seqs."""
-
-    row: SessionRow
-    records: list[str]
-    places: dict[bytes, int]
-
-
 def import_session(
     log: Log, session: ForeignSession, progress: Progress = lambda name, done, all: None
 ) -> Imported:
-    """Add what is new of one foreign session to the session that it belongs to."""
-    digests = [record.digest for record in session.records]
-    source_id = _source_id(session)
-    stored: _Stored | None = None
-    first: _Stored | None = None
-    for row in log.by_source(source_id):
-        found = _read_stored(log, row)
-        if _same_start(found.records, digests):
-            stored = found
-            break
-        if first is None and not set(found.records).isdisjoint(digests):
-            first = found
-    if stored is None:
-        stored = _new_session(log, session, source_id)
-    before = stored.row.head
-    _append(log, session, stored, first, digests, progress)
+    """Add what is new of one foreign session to the session that it belongs to.
+
+    Raises UnknownFormat when it holds no record, Leased when another process drives that session.
+    """
+    if not session.records:
+        raise UnknownFormat("the file holds no whole record")
+    run = _Import(log, session, progress)
+    row = run.placed()
     counts = session.counts
     return Imported(
-        session=stored.row.id.hex(),
-        added=log.get(stored.row).head - before,
+        session=row.id.hex(),
+        added=run.added,
         events=counts.events,
         steps=counts.steps,
         calls=counts.calls,
@@ -183,6 +174,142 @@ def import_session(
         opaque=counts.opaque,
         anomalies=counts.anomalies,
     )
+
+
+class _Stored(msgspec.Struct):
+    """What a session already holds of a file: record digests in order, ids to seqs.
+
+    `gone_on`: it was carried on here, so that later records of the file are another branch.
+    """
+
+    row: SessionRow
+    records: list[str]
+    places: dict[bytes, int]
+    gone_on: bool = False
+
+
+class _Import:
+    """The import of one foreign session; `added` counts the events that it appended."""
+
+    def __init__(self, log: Log, session: ForeignSession, progress: Progress) -> None:
+        self.added = 0
+        self._log = log
+        self._session = session
+        self._progress = progress
+        self._source_id = _source_id(session)
+        self._digests = [record.digest for record in session.records]
+
+    def placed(self) -> SessionRow:
+        """Append the news where they belong; gives the session."""
+        before: list[tuple[bytes, int]] | None = None
+        while True:
+            rows = self._log.by_source(self._source_id)
+            heads = [(row.id, row.head) for row in rows]
+            try:
+                return self._once(rows)
+            except Conflict:
+                # Another import of the file was quicker, or a note came in: look again, as long as
+                # something moves.
+                if heads == before:
+                    raise
+                before = heads
+
+    def _once(self, rows: Sequence[SessionRow]) -> SessionRow:
+        stored = [_read_stored(self._log, row) for row in rows]
+        place = self._going_on(stored)
+        if place is not None:
+            self._append(place, [])
+            return place.row
+        # An import that was killed before its first batch leaves a session without events.
+        place = next((one for one in stored if not one.row.head), None)
+        if place is None:
+            place = _Stored(self._new_row({one.row.id for one in stored}), [], {})
+        alike = (one for one in stored if not set(one.records).isdisjoint(self._digests))
+        self._append(place, self._opening(place.row, next(alike, None)))
+        return place.row
+
+    def _going_on(self, stored: Sequence[_Stored]) -> _Stored | None:
+        """The session that holds the file, or the beginning of it; None when there is none."""
+        alike = [one for one in stored if _same_start(one.records, self._digests)]
+        for one in alike:
+            if len(one.records) >= len(self._digests):
+                return one
+        # What was carried on here is followed by no more of the file: its calls, step numbers and
+        # replies would mix with those that the session made of its own.
+        left = [one for one in alike if not one.gone_on]
+        return max(left, key=lambda one: len(one.records), default=None)
+
+    def _new_row(self, known: set[bytes]) -> SessionRow:
+        """A session under the proposed name, or with a number behind it where that is taken."""
+        name = self._session.name
+        for number in range(1, _NAMES + 1) if name and is_name(f"{name}-{_NAMES}") else ():
+            wanted = name if number == 1 else f"{name}-{number}"
+            try:
+                return self._log.session(
+                    wanted, id=new_id(), create=True, source_id=self._source_id
+                )
+            except Conflict:
+                owner = self._log.session(wanted)
+                if owner.source_id == self._source_id and owner.id not in known:
+                    raise  # another import has just made it
+        return self._log.session(create=True, source_id=self._source_id)
+
+    def _append(self, place: _Stored, batch: list[NewEvent]) -> None:
+        session = self._session
+        head = place.row.head
+        size = 0
+
+        def flush() -> None:
+            nonlocal head, size
+            if batch:
+                done = self._log.append(place.row, batch, expected_seq=head)
+                head = done.head
+                self.added += done.new
+                batch.clear()
+                size = 0
+                self._progress(session.name, head, session.counts.events)
+
+        for record in session.records[len(place.records) :]:
+            # A record's events go in together: a compaction is one batch or none.
+            for event in record.events:
+                place.places[event.id] = head + len(batch) + 1
+                batch.append(_new_event(session, event, place.places))
+            size += _weight(record)
+            if len(batch) >= _BATCH_EVENTS or size >= _BATCH_BYTES:
+                flush()
+        flush()
+
+    def _opening(self, row: SessionRow, first: _Stored | None) -> list[NewEvent]:
+        """The first two events: what the file is, and the rules that rebuild its steps for ever."""
+        session = self._session
+        created = SessionCreated(
+            name=row.name or "",
+            format=session.format,
+            source_id=session.source_id,
+            parent=session.parent,
+        )
+        if first is not None:
+            shared = zip(first.records, self._digests, strict=False)
+            at = next((at for at, (old, new) in enumerate(shared) if old != new), None)
+            at = min(len(first.records), len(self._digests)) if at is None else at
+            created = replace(created, differs_from=first.row.id.hex(), differs_at=at)
+        profile, _ = profile_for(session.api, "")
+        policy = PolicySet(
+            policy=AS_RECORDED,
+            fold=FOLD,
+            profile=profile.named,
+            renderer=renderer_for(session.api),
+        )
+        return [
+            NewEvent(
+                payload=payload,
+                source=f"import:{session.format}",
+                id=foreign_id(session.source_id, "session", part),
+                # The time of the import is no time of what was imported: see as_of.
+                occurred_at=UNKNOWN_TIME,
+            )
+            for payload, part in ((created, "created"), (policy, "policy"))
+        ]
 
 
 def _source_id(session: ForeignSession) -> str:
@@ -195,17 +322,25 @@ def _source_id(session: ForeignSession) -> str:
 
 
 def _read_stored(log: Log, row: SessionRow) -> _Stored:
-    records: list[str] = []
-    places: dict[bytes, int] = {}
+    found = _Stored(row, [], {})
     last = -1
     for stored in log.read(row):
         content = decoded(stored, log.registry).content
-        places[stored.id] = stored.seq
-        if isinstance(content, Payload) and content.record is not None:
-            if content.record.position != last:
-                last = content.record.position
-                records.append(content.record.digest)
-    return _Stored(row, records, places)
+        found.places[stored.id] = stored.seq
+        if not isinstance(content, Payload) or content.record is None:
+            found.gone_on = found.gone_on or (stored.seq > _OPENING and _goes_on(log, stored))
+        elif content.record.position != last:
+            last = content.record.position
+            found.records.append(content.record.digest)
+    return found
+
+
+def _goes_on(log: Log, event: StoredEvent) -> bool:
+    """True of an event that carries the session on, for all that is no note from outside."""
+    kind = log.registry.find(event.type, event.version)
+    if event.ignorable or event.payload is None:
+        return False
+    return kind is None or kind.shown or not kind.open
 
 
 def _same_start(stored: Sequence[str], file: Sequence[str]) -> bool:
@@ -213,87 +348,11 @@ def _same_start(stored: Sequence[str], file: Sequence[str]) -> bool:
     return shared > 0 and stored[:shared] == file[:shared]
 
 
-def _new_session(log: Log, session: ForeignSession, source_id: str) -> _Stored:
-    if not session.records:
-        raise UnknownFormat("the file holds no whole record")
-    name = session.name if 0 < len(session.name) <= LONGEST_NAME else ""
-    if name:
-        try:
-            row = log.session(name, id=new_id(), create=True, source_id=source_id)
-            return _Stored(row, [], {})
-        except Conflict:
-            pass  # another session has the name: this one goes by its id
-    return _Stored(log.session(create=True, source_id=source_id), [], {})
-
-
-def _append(
-    log: Log,
-    session: ForeignSession,
-    stored: _Stored,
-    first: _Stored | None,
-    digests: Sequence[str],
-    progress: Progress,
-) -> None:
-    batch: list[NewEvent] = []
-    size = 0
-    head = stored.row.head
-    total = session.counts.events
-    if head == 0:
-        batch = _opening(session, first, digests)
-
-    def flush() -> None:
-        nonlocal head, size
-        if batch:
-            done = log.append(stored.row, batch, expected_seq=head)
-            head = done.head
-            batch.clear()
-            size = 0
-            progress(session.name, head, total)
-
-    for record in session.records[len(stored.records) :]:
-        # A record's events go in together: a compaction is one batch or none.
-        for event in record.events:
-            seq = head + len(batch) + 1
-            stored.places[event.id] = seq
-            batch.append(_new_event(session, event, stored.places))
-        size += _weight(record)
-        if len(batch) >= _BATCH_EVENTS or size >= _BATCH_BYTES:
-            flush()
-    flush()
-
-
-def _opening(
-    session: ForeignSession, first: _Stored | None, digests: Sequence[str]
-) -> list[NewEvent]:
-    """The first two events: what the file is, and the rules that rebuild its steps for ever."""
-    created = SessionCreated(
-        name=session.name, format=session.format, source_id=session.source_id, parent=session.parent
-    )
-    if first is not None:
-        at = 0
-        shared = min(len(first.records), len(digests))
-        while at < shared and first.records[at] == digests[at]:
-            at += 1
-        created = replace(created, differs_from=first.row.id.hex(), differs_at=at)
-    profile, _ = profile_for(session.api, "")
-    policy = PolicySet(
-        policy=AS_RECORDED,
-        fold=FOLD,
-        profile=profile.named,
-        renderer=renderer_for(session.api),
-    )
-    source = f"import:{session.format}"
-    return [
-        NewEvent(payload=payload, source=source, id=foreign_id(session.source_id, "session", part))
-        for payload, part in ((created, "created"), (policy, "policy"))
-    ]
-
-
 def _new_event(session: ForeignSession, event: ForeignEvent, places: dict[bytes, int]) -> NewEvent:
     payload = event.payload
     if event.rewind_to is not None:
-        # Behind the session's own first two events, when the whole file is rewound.
-        to = places[event.rewind_to] if event.rewind_to else 2
+        # Behind the session's own first events, when the whole file is rewound.
+        to = places[event.rewind_to] if event.rewind_to else _OPENING
         assert isinstance(payload, HistoryRewound)
         payload = replace(payload, to=to)
     return NewEvent(

@@ -19,10 +19,11 @@ import msgspec
 
 from sawlog.builder.assembly import Assembly
 from sawlog.builder.build import Built, Cache, Refusal, Sending, bindings_of, build
+from sawlog.builder.manifest import BadManifest, expand
 from sawlog.builder.measure import measure_of
 from sawlog.builder.pairing import Arrangement, unit_refs
 from sawlog.builder.policy import AS_RECORDED, Rules
-from sawlog.builder.projector import FOLD, fold
+from sawlog.builder.projector import FOLD, entry_count, fold
 from sawlog.builder.replay import (
     Difference,
     Replayed,
@@ -95,6 +96,9 @@ class _Verification:
         self.paths: dict[str, str] = {}
         self.steps = 0
         self.newest = UNKNOWN_TIME
+        # The last manifest's entries, and what later ones may name: shown events with their parts.
+        self.listed: list[Ref] = []
+        self.shown: dict[int, int] = {}
         self._since = 0
 
     def event(self, event: Event) -> None:
@@ -102,6 +106,8 @@ class _Verification:
         self.window.hold((event,))
         content = event.content
         before = self.state
+        if event.shown:
+            self.shown[event.seq] = entry_count(event)
         if isinstance(content, PacketBuilt):
             self._packet(event, content, before)
         else:
@@ -143,12 +149,14 @@ class _Verification:
         if after.blocked:
             return
         step = event.step
-        refs = after.sent[:]
         try:
+            refs = self._listed(packet)
             stored = self._stored(packet, after, refs)
-        except (BlobMissing, BuildError) as error:
+        except (BlobMissing, BuildError, BadManifest) as error:
             self._differs(step, "stored", str(error), packet.request)
             return
+        if refs != after.sent[:]:
+            self._refs_differ(step, "stored", after.sent[:], refs)
         found = compare(step, "stored", packet, None, stored)
         if found is not None:
             self._add(found)
@@ -157,6 +165,19 @@ class _Verification:
         self.cache.settle(event.seq)
         if self.mirror.sent != after.sent:
             self._refs_differ(step, "snapshot", refs, self.mirror.sent[:])
+
+    def _listed(self, packet: PacketBuilt) -> list[Ref]:
+        """The entries that a manifest lists, read from it and the log alone."""
+        base = self.listed if packet.base else []
+        self.listed = expand(packet.parts, base, self.shown)
+        floor = min(
+            (ref.seq for ref in self.listed if ref.section == "history" and ref.seq), default=0
+        )
+        if len(self.shown) > 2 * len(self.listed) + SNAPSHOT_EVERY:
+            # No later manifest goes back to before what this one still shows.
+            kept = {ref.seq for ref in self.listed}
+            self.shown = {s: n for s, n in self.shown.items() if s >= floor or s in kept}
+        return self.listed
 
     def _stored(self, packet: PacketBuilt, after: State, refs: Sequence[Ref]) -> Replayed:
         used = self.stored_assembly

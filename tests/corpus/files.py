@@ -93,7 +93,7 @@ def _codex(file: Path) -> Iterator[tuple[str, str]]:
     steps = 0
     running = False
     for value in objects(file):
-        item = value.get("payload") or {}
+        item: dict[str, Any] = value.get("payload") or {}
         kind = item.get("type", "") if value["type"] == "response_item" else ""
         if kind.endswith("_output") or item.get("role") in ("user", "developer"):
             running = False
@@ -126,10 +126,11 @@ def _claude(file: Path) -> Iterator[tuple[str, str]]:
 
 
 def _chat(file: Path) -> Iterator[tuple[str, str]]:
-    whole = json.loads(file.read_bytes())
-    messages = whole if isinstance(whole, list) else list(whole["messages"])
-    if isinstance(whole, dict) and whole.get("response"):
-        messages.append(whole["response"]["choices"][0]["message"])
+    whole: Any = json.loads(file.read_bytes())
+    logged: dict[str, Any] = {"messages": whole} if isinstance(whole, list) else whole
+    messages: list[dict[str, Any]] = list(logged["messages"])
+    if logged.get("response"):
+        messages.append(logged["response"]["choices"][0]["message"])
     for at, message in enumerate(messages):
         if message["role"] == "assistant":
             yield "step", str(at)
