@@ -223,8 +223,6 @@ class Arrangement:
         self._by_call: dict[int, Unit] = {}
         self._last: Unit | None = None
         self._sent_step = -1
-        self.touched = 0
-        """Units before this place are as they were at the last `feed`."""
 
     def feed(self, state: State) -> None:
         """Take in what is new in the state's news."""
@@ -232,7 +230,6 @@ class Arrangement:
         if not news.grew_from(self._news) or self._sent_step != state.sent_step:
             self.__init__()  # type: ignore[misc]
             self._sent_step = state.sent_step
-        self.touched = len(self.units)
         for at in range(len(self._news), len(news)):
             self._place(news[at])
         self._news = news
@@ -253,7 +250,6 @@ class Arrangement:
                 self._ahead[one.call] = one
             else:
                 unit.results[one.call] = one
-                self._touch(unit)
             return
         if one.kind in _REPLY:
             self._reply(one)
@@ -275,7 +271,6 @@ class Arrangement:
             self._last = None if one.step else unit
         else:
             unit.members.append(one)
-            self._touch(unit)
         if one.kind == "tool.requested":
             self._by_call[one.seq] = unit
             result = self._ahead.pop(one.seq, None)
@@ -286,16 +281,9 @@ class Arrangement:
         unit = Unit(one, [one], {})
         if first:
             self.units.insert(0, unit)
-            self.touched = 0
         else:
             self.units.append(unit)
         return unit
-
-    def _touch(self, unit: Unit) -> None:
-        for at in range(len(self.units) - 1, -1, -1):
-            if self.units[at] is unit:
-                self.touched = min(self.touched, at)
-                return
 
 
 def unit_refs(unit: Unit, waiting: dict[int, Waiting], trims: frozenset[int]) -> list[Ref]:
