@@ -17,14 +17,13 @@ from sawlog.builder.replies.answer import (
     Received,
     RefusedReply,
     Running,
-    body_text,
     received,
 )
 from sawlog.builder.replies.refusals import error_in, malformed, refusal, refused
 from sawlog.builder.replies.source import is_object
 from sawlog.store.errors import ConfigError
 
-__all__ = ["Answered", "RefusedReply", "Running", "body_text", "parse"]
+__all__ = ["Answered", "RefusedReply", "Running", "parse"]
 
 Reader = Callable[[Received], Answered | RefusedReply | Running]
 

@@ -93,14 +93,12 @@ _ACCOUNTS = ("anthropic-organization-id", "openai-organization")
 
 
 def received(api: str, status: int, headers: Mapping[str, str], body: bytes) -> Received:
-    """What arrived, with header names in lower case and the body as text."""
+    """What arrived, with header names in lower case and the body as text.
+
+    Bytes that are no UTF-8 become lone surrogates U+DC80 to U+DCFF.
+    """
     names = {ascii_low(name): value for name, value in headers.items()}
-    return Received(api, status, names, body_text(body))
-
-
-def body_text(body: bytes) -> str:
-    """The text of a body; bytes that are no UTF-8 become lone surrogates U+DC80 to U+DCFF."""
-    return body.decode("utf-8", "surrogateescape")
+    return Received(api, status, names, body.decode("utf-8", "surrogateescape"))
 
 
 class Assembly:

@@ -34,11 +34,6 @@ class RawReply(msgspec.Struct, frozen=True):
     headers: Mapping[str, str]
     body: bytes
 
-    @property
-    def text(self) -> str:
-        """The body as text; bytes that are no UTF-8 stand as lone surrogates."""
-        return self.body.decode("utf-8", "surrogateescape")
-
 
 def exchange(client: Any, step: Outgoing, timeout: float | None) -> RawReply:
     """Send the step's bytes through a client and give its reply, refusals included.

@@ -183,7 +183,7 @@ class Step:
                 request_id=parsed.request_id,
             )
         if isinstance(parsed, RefusedReply):
-            self._refused(parsed, raw, final)
+            self._refused(parsed, final)
             raise AttemptFailed(
                 f"the provider refused ({parsed.kind}): {parsed.message}",
                 kind=parsed.kind,
@@ -192,14 +192,14 @@ class Step:
             )
         return self._answered(parsed, raw)
 
-    def _refused(self, parsed: RefusedReply, raw: RawReply, final: bool) -> None:
+    def _refused(self, parsed: RefusedReply, final: bool) -> None:
         refusal = AttemptRefused(
             number=self._attempts,
             kind=parsed.kind,
             status=parsed.status,
             request_id=parsed.request_id,
             message=parsed.message,
-            body=raw.text,
+            body=parsed.body,
         )
         events = [self._new(refusal)]
         if final or parsed.kind not in RETRIED:
@@ -216,7 +216,7 @@ class Step:
             account=parsed.account,
             stop_reason=parsed.stop_reason,
             usage=parsed.usage,
-            body=raw.text,
+            body=parsed.body,
         )
         events = [self._new(answered)]
         calls: list[Call] = []
