@@ -1,8 +1,8 @@
 """Large contents: packed, written once in their session, checked against their digest when read.
 
 A row says by a codec number how its bytes are packed, so that new ways can come without a change of
-what is stored: 0 as they are, 1 zstd, 2 in an object store
-(the row holds the place). The numbers are the same for payloads and snapshots.
+what is stored: 0 as they are, 1 zstd, 2 in an object store (the row holds the place). The numbers
+are the same for payloads and snapshots.
 """
 
 from __future__ import annotations

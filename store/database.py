@@ -157,7 +157,11 @@ class Database(ABC):
     def epoch(self) -> bytes:
         """The random name of this life of the store: a follower's positions hold within one."""
         with self.read() as tx:
-            row = tx.one("SELECT epoch FROM sawlog.store")
+            return self.epoch_in(tx)
+
+    def epoch_in(self, tx: Transaction) -> bytes:
+        """The epoch as a transaction sees it. Raises NoStore where there is no store."""
+        row = tx.one("SELECT epoch FROM sawlog.store")
         if row is None:
             raise NoStore(f"{self.url} holds no sawlog store")
         return bytes(row[0])

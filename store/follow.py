@@ -15,10 +15,9 @@ import msgspec
 from sawlog.store import rows
 from sawlog.store.database import Database, Place
 from sawlog.store.envelope import StoredEvent
-from sawlog.store.errors import NoStore, WrongPosition
+from sawlog.store.errors import WrongPosition
 
 _COLUMNS = f"{rows.COLUMNS}, s.id, s.tenant"
-_EPOCH = "SELECT epoch FROM sawlog.store"
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -72,10 +71,7 @@ def batch(
     a broken row.
     """
     with database.read() as tx:
-        row = tx.one(_EPOCH)
-        if row is None:
-            raise NoStore(f"{database.url} holds no sawlog store")
-        epoch = bytes(row[0])
+        epoch = database.epoch_in(tx)
         if position is not None and position.epoch != epoch:
             raise WrongPosition(
                 "this position was given by another store, or before this one was restored: "

@@ -79,6 +79,7 @@ _WAITING = "SELECT count(*) FROM sawlog.events WHERE xid >= pg_snapshot_xmin(pg_
 def health(database: Database, tenant: str, clock: Callable[[], int]) -> Health:
     """Look a store over for one tenant. Writes nothing."""
     with database.read() as tx:
+        epoch = database.epoch_in(tx)
         sessions, events = tx.all(_COUNTS, (tenant,))[0]
         leases = tuple(
             LiveLease(id.hex(), owner, until)
@@ -96,7 +97,7 @@ def health(database: Database, tenant: str, clock: Callable[[], int]) -> Health:
         dialect=database.dialect,
         server=str(server),
         schema=SCHEMA,  # a store of any other schema does not open
-        epoch=database.epoch().hex(),
+        epoch=epoch.hex(),
         size=int(size),
         wal=wal,
         sessions=int(sessions),
