@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from sawlog.builder.build import Sending
+from sawlog.builder.contents import text_of
 from sawlog.builder.packet import Header
 from sawlog.builder.pairing import find_waiting
 from sawlog.builder.policy import Rules
@@ -38,6 +39,7 @@ from sawlog.store.events.world import Tool, ToolsChanged
 from sawlog.store.ids import new_id
 from sawlog.store.jsontext import source_of
 from sawlog.store.log import Log
+from sawlog.store.text import Text, seal
 from sawlog.toolrun import ToolRun
 from sawlog.tools import Declared, declare_all
 from sawlog.window import Window
@@ -140,7 +142,7 @@ class Session:
         with self._driver.lock:
             state = self._driver.load()
             later = self._said_later(state)
-            if text in (later or [self._said(seq) for seq, _ in state.system]):
+            if seal(text)[0] in (later or [self._said(seq) for seq, _ in state.system]):
                 return
             self._append([self._new(MessageSystem((TextPart(text),)), "system")])
 
@@ -152,7 +154,7 @@ class Session:
         declared = declare_all(tools)
         with self._driver.lock:
             state = self._driver.load()
-            self._declared = {_text(one.tool.name): one for one in declared}
+            self._declared = {str(one.tool.name): one for one in declared}
             wanted = tuple(one.tool for one in declared)
             if state.tools[0]:
                 now = self.window.event(state.tools[0]).content
@@ -327,13 +329,17 @@ class Session:
     def _append(self, events: Sequence[NewEvent], **options: Any) -> tuple[int, ...]:
         return self._driver.append(events, **options)
 
-    def _said(self, seq: int) -> str:
+    def _said(self, seq: int) -> Text:
+        """A system text as it is stored, which is the same value for the same text."""
         content = self.window.event(seq).content
         if not isinstance(content, MessageSystem):
             return ""
-        return "".join(_text(part.text) for part in content.parts if isinstance(part, TextPart))
+        texts = [part.text for part in content.parts if isinstance(part, TextPart)]
+        if len(texts) == 1:
+            return texts[0]
+        return seal("".join(text_of(text, self.window) for text in texts))[0]
 
-    def _said_later(self, state: State) -> list[str]:
+    def _said_later(self, state: State) -> list[Text]:
         """System texts that stand in the history, as far as packets show it."""
         self.window.prefetch(state.sent)
         shown = [ref.seq for ref in state.sent if ref.section == "history" and ref.part == 1]
@@ -344,10 +350,6 @@ class Session:
             for event in events
             if event.source == "system" and isinstance(event.content, MessageSystem)
         ]
-
-
-def _text(text: Any) -> str:
-    return text if isinstance(text, str) else f"sha256:{text.blob or text.wtf8}"
 
 
 def _same_tools(now: tuple[Tool, ...], wanted: tuple[Tool, ...]) -> bool:
