@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -46,7 +46,7 @@ class Window:
             self._events[event.seq] = event
         self._blobs.update(blobs)
 
-    def prefetch(self, refs: Iterable[Ref]) -> None:
+    def prefetch(self, refs: Sequence[Ref]) -> None:
         """Read all that these entries need in one go."""
         seqs: dict[int, None] = {}
         for ref in refs:
