@@ -19,6 +19,7 @@ from tests.cli.command import one_sentence, sawlog, spawned
 
 FIELDS = (
     "session", "added", "events", "steps", "calls", "unanswered", "orphans", "opaque", "anomalies",
+    "name", "file", "differs_from",
 )  # fmt: skip
 QUESTION = {"role": "user", "content": "How warm is it?"}
 CALL = {
@@ -56,8 +57,13 @@ def test_an_import_tells_what_the_file_holds_and_what_was_new(
     (longer,) = sawlog("--store", store_url, "import", file, "--json").json
     assert longer["session"] == first["session"]
     assert (longer["unanswered"], longer["added"]) == (0, longer["events"] - first["events"])
+    assert first["file"] == str(file)
+    assert not longer["differs_from"]
+    (listed,) = sawlog("--store", store_url, "ls", "--json").json
+    assert (listed["id"], listed["name"]) == (first["session"], first["name"])
     text = sawlog("--store", store_url, "import", file).text
-    assert first["session"] in text
+    assert (first["name"] or first["session"]) in text
+    assert str(file) in text
     assert sawlog("--store", store_url, "verify", "--all").code == 0
 
 
@@ -73,6 +79,19 @@ def test_a_folder_is_searched_and_several_paths_are_read(tmp_path: Path) -> None
     assert [row["calls"] for row in found] == [0, 1, 0]
     assert len({row["session"] for row in found}) == 3
     assert len(sawlog("--store", store, "ls", "--json").json) == len(found)
+
+
+def test_a_file_that_contradicts_the_store_is_told(tmp_path: Path) -> None:
+    store = tmp_path / "store.db"
+    file = chat(tmp_path / "chat.json", QUESTION, CALL, ANSWER)
+    (first,) = sawlog("--store", store, "import", file, "--json").json
+    chat(file, QUESTION, CALL, {**ANSWER, "content": "22 degrees"})
+    told = f"{file}: other records than session {first['session']} holds: one of its own\n"
+    assert told in sawlog("--store", store, "import", file).text
+    (again,) = sawlog("--store", store, "import", file, "--json").json
+    assert again["session"] != first["session"]
+    assert (again["differs_from"], again["added"]) == (first["session"], 0)
+    assert told not in sawlog("--store", store, "import", file).text
 
 
 def test_a_file_that_does_not_read_keeps_no_other_back(tmp_path: Path) -> None:

@@ -103,6 +103,8 @@ def test_show_a_step_tells_its_events(store: str) -> None:
         "tool.finished",
     ]
     assert shown["packet"] == shown["events"][0]["seq"]
+    name = shown["events"][3]["text"].partition(" ")[0]
+    assert shown["events"][5]["text"] == f"{name} (side_effect)"
     text = sawlog("--store", store, "show", f"-@{written.WRONG}").text
     assert "refunded 900 EUR" in text
 
@@ -175,6 +177,9 @@ def test_a_damaged_event_is_named_and_hides_no_other(file_store: str) -> None:
     events = sawlog("--store", file_store, "show", "-", "--all", "--json").json["events"]
     assert [event["seq"] for event in events if "damaged" in event] == [4]
     assert len(events) == head
+    packet = sawlog("--store", file_store, "packet", f"-@{written.WRONG}")
+    assert packet.code == 4
+    assert "event 4" in one_sentence(packet) and "`sawlog salvage`" in one_sentence(packet)
 
 
 # --- doctor ---------------------------------------------------------------------------------------

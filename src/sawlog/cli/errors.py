@@ -72,7 +72,7 @@ def sentence(error: BaseException) -> tuple[str, str, int] | None:
     from sawlog.store.errors import SawlogError
 
     if isinstance(error, SawlogError):
-        return type(error).__name__, str(error), code_of(error)
+        return type(error).__name__, _mended(error), code_of(error)
     usage = getattr(error, "format_message", None)
     if usage is not None:  # typer's own words about the command line
         return "Usage", _usage(error, str(usage())), USAGE
@@ -88,6 +88,17 @@ def sentence(error: BaseException) -> tuple[str, str, int] | None:
     if isinstance(error, OSError):
         return type(error).__name__, _system(error), USAGE
     return None
+
+
+def _mended(error: BaseException) -> str:
+    """The error's words; with what can be done about a damaged session, where they do not say."""
+    from sawlog.store.errors import Damaged
+
+    message = str(error)
+    # The parts of a session know no command.
+    if type(error) is Damaged and message.startswith("event ") and "`" not in message:
+        message += "; `sawlog verify` says what is damaged, `sawlog salvage` saves the rest"
+    return message
 
 
 def _usage(error: BaseException, message: str) -> str:

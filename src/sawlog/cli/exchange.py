@@ -48,10 +48,14 @@ def import_(
 
     A file belongs to the session that its own id names. The same file again adds nothing, a longer
     one only its news; a file that contradicts what is stored becomes a session of its own, and
-    nothing is overwritten. What `sawlog export` wrote is read back with the same digests.
+    nothing is overwritten. What `sawlog export` wrote is read back with the same digests. In a
+    folder, files of no such format are passed over.
 
-    Exit code 0: read to the end, whatever was in it (oddities are listed as anomalies). 4: it is no
-    such file, or has no whole record.
+    Added: events new in the store, with two that open a new session. The rest counts the file:
+    events, steps, calls, unanswered (calls without a result), orphans (results without a call),
+    opaque (sealed parts, which only their provider can read). Oddities follow, file by file.
+
+    Exit code 0: read to the end, whatever was in it. 4: it is no such file, or has no whole record.
 
     \b
       sawlog import ~/.codex/sessions
@@ -112,8 +116,9 @@ class _Incoming:
             self._export(file)
             return
         for session in read_file(file, self._format):
-            done = import_session(self._opened().store, session, tell)
-            self.results.append(msgspec.to_builtins(done))
+            log = self._opened().store
+            done = import_session(log, session, tell)
+            self._done(log, log.get(bytes.fromhex(done.session)), file, msgspec.to_builtins(done))
 
     def _opened(self) -> AgentLog:
         if self._log is None:
@@ -137,8 +142,12 @@ class _Incoming:
             # The reader of lines knows no file.
             error.args = (f"{file}: {error}", *error.args[1:])
             raise
-        counts = _counted(log, row)
-        self.results.append({"session": row.id.hex(), "added": row.head - before, **counts})
+        facts = {"session": row.id.hex(), "added": row.head - before, **_counted(log, row)}
+        self._done(log, row, file, facts)
+
+    def _done(self, log: Log, row: SessionRow, file: Path, facts: dict[str, Any]) -> None:
+        facts |= {"name": row.name or "", "file": str(file), "differs_from": _other(log, row)}
+        self.results.append(facts)
 
     def _checked(self, file: Path) -> Branch:
         """What an export holds, once all of it was found good: before any store is made."""
@@ -160,6 +169,18 @@ def _is_export(file: Path) -> bool:
         return False
     with file.open("rb") as opened:
         return is_export(opened.read(64))
+
+
+def _other(log: Log, row: SessionRow) -> str:
+    """The id of the session that this one's file contradicted or left, else empty."""
+    from sawlog.store.event import decoded
+    from sawlog.store.events.lifecycle import SessionCreated
+
+    for stored in log.read(row, upto=1):
+        content = decoded(stored, log.registry).content
+        if isinstance(content, SessionCreated):
+            return content.differs_from
+    return ""
 
 
 def _counted(log: Log, row: SessionRow) -> dict[str, Any]:
@@ -189,12 +210,22 @@ def _counted(log: Log, row: SessionRow) -> dict[str, Any]:
 
 def _print_imported(results: list[dict[str, Any]]) -> None:
     names = ("added", "events", "steps", "calls", "unanswered", "orphans", "opaque")
-    rows = [(row["session"], *(f"{row[name]:,}" for name in names)) for row in results]
+    rows = [
+        (
+            first_line(row["name"] or row["session"], 120),
+            *(f"{row[name]:,}" for name in names),
+            first_line(row["file"], 1000),
+        )
+        for row in results
+    ]
     if rows:
-        table(rows, header=("session", *names))
+        table(rows, header=("session", *names, "file"))
     for row in results:
+        file = first_line(row["file"], 1000)
+        if row["added"] and row["differs_from"]:
+            say(f"{file}: other records than session {row['differs_from']} holds: one of its own")
         for anomaly in row["anomalies"]:
-            say(f"{row['session']}: {first_line(anomaly)}")
+            say(f"{file}: {first_line(anomaly)}")
 
 
 # --- export, salvage ------------------------------------------------------------------------------

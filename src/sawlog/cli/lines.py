@@ -40,6 +40,7 @@ class Teller:
         self._log = log
         self._session = session
         self._whole = whole
+        self._tools: dict[str, str] = {}  # of the calls told so far, by event id
 
     def tell(self, event: Event) -> str:
         """What the event says."""
@@ -49,6 +50,8 @@ class Teller:
             return f"[a type that is not registered here, version {content.version}; it {kept}]"
         if isinstance(content, Erased):
             return "[erased]"
+        if isinstance(content, talk.ToolRequested):
+            self._tools[event.id] = self.text(content.name)
         return self._payload(content)
 
     def text(self, text: Text) -> str:
@@ -120,7 +123,8 @@ class Teller:
             case talk.ToolRequested():
                 return f"{self.text(content.name)} {self.text(content.arguments)}"
             case talk.ToolStarted():
-                return content.effect
+                tool = self._tools.get(content.call, "")
+                return f"{tool} ({content.effect})" if tool else content.effect
             case talk.ToolFinished():
                 status = "" if content.status == "ok" else f"[{content.status}] "
                 return status + self.parts(content.parts)
