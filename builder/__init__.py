@@ -1,0 +1,1 @@
+"""The builder: from events to the packets that a model sees. Pure."""

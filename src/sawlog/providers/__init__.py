@@ -1,0 +1,1 @@
+"""Doors to models: strict checks of requests, and a fake provider that makes them."""
