@@ -1,1 +1,1 @@
-"""Compaction: what a history becomes when it no longer fits. This release only reads foreign ones."""
+"""Compaction: what a history becomes when it no longer fits. So far only foreign ones are read."""
