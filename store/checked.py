@@ -27,9 +27,9 @@ _NEXT = "SELECT min(e.seq) FROM sawlog.events e WHERE e.sid = ? AND e.seq > ?"
 # What is no number is above all numbers in SQLite.
 _LAST = "SELECT max(e.seq) FROM sawlog.events e WHERE e.sid = ? AND e.seq <= 9223372036854775807"
 _IDS = "SELECT i.id, e.seq FROM (itself) WHERE i.sid = ? AND i.id IN (*)"
-_BLOBS = (
-    "SELECT i.digest, e.sid, e.digest, e.size, e.codec, e.data, e.key FROM (itself) "
-    "WHERE i.sid = ? AND i.digest IN (*)"
+_BLOB = (
+    "SELECT e.sid, e.digest, e.size, e.codec, e.data, e.key FROM (itself) "
+    "WHERE i.sid = ? AND i.digest = ?"
 )
 _ROW = f"SELECT {directory.COLUMNS}, s.tenant FROM sawlog.sessions s WHERE s.sid = ?"
 _ROWS = (
@@ -41,7 +41,7 @@ _INDEXED = "SELECT s.id FROM sawlog.sessions s WHERE s.tenant = ? ORDER BY s.id"
 _BY = "SELECT s.sid FROM sawlog.sessions s WHERE s.tenant = ? AND s.{} IN (*)"
 
 _AT_ONCE = 16
-"""Blobs that are read at a time."""
+"""Blobs that are looked for in one transaction."""
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -268,15 +268,10 @@ class Check:
             self._check_some(wanted[start : start + _AT_ONCE])
 
     def _check_some(self, wanted: Sequence[bytes]) -> None:
-        missing = dict.fromkeys(wanted)
         try:
             with self._log.database.read() as tx:
-                sql = _BLOBS.replace("(itself)", tx.itself("blobs", "blobs_digest"))
-                for member in reversed(self.members):
-                    for row in tx.among(sql, (member.sid,), list(missing)):
-                        if row[0] in missing:
-                            del missing[row[0]]
-                            self._check_blob(member, row)
+                for digest in wanted:
+                    self._check_blob(tx, digest)
         except StoreError as error:
             if not _is_damage(error):
                 raise
@@ -285,16 +280,21 @@ class Check:
                 return
             for digest in wanted:
                 self._check_some([digest])
-            return
-        for digest in missing:
-            self._bad_blobs[digest] = f"the blob {digest.hex()} that it cites is missing"
 
-    def _check_blob(self, member: Member, row: Row) -> None:
-        digest = row[0]
+    def _check_blob(self, tx: Transaction, digest: bytes) -> None:
+        # One by one, as a reader asks: an index out of order may give some what it denies others.
+        sql = _BLOB.replace("(itself)", tx.itself("blobs", "blobs_digest"))
+        for member in reversed(self.members):
+            row = tx.one(sql, (member.sid, digest))
+            if row is not None:
+                break
+        else:
+            self._bad_blobs[digest] = f"the blob {digest.hex()} that it cites is missing"
+            return
         try:
-            if (row[1], row[2]) != (member.sid, digest):
+            if (row[0], row[1]) != (member.sid, digest):
                 raise Damaged("its row does not stand where its index leads")
-            blobs.content(row[2:], self._log.objects)
+            blobs.content(row[1:], self._log.objects)
         except Damaged as error:
             self._bad_blobs[digest] = f"the blob {digest.hex()} that it cites is damaged: {error}"
 

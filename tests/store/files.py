@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from sawlog.store import codec, exported
+from sawlog.store.checked import Check, directory_damage
 from sawlog.store.directory import SessionRow
 from sawlog.store.envelope import StoredEvent
 from sawlog.store.exchange import export
@@ -108,3 +109,20 @@ def citing(*contents: exported.Content) -> bytes:
     """A payload of a message that shows these blobs as pictures."""
     parts = [{"t": "media", "media": "image/png", "blob": each.digest.hex()} for each in contents]
     return msgspec.json.encode({"parts": parts})
+
+
+def sound(log: Log, session: SessionRow) -> bool:
+    """True when nothing is wrong with a session or the directory."""
+    check = Check(log, session)
+    whys = [place.why for place in check.places()]
+    return not any(whys) and not check.directory() and not directory_damage(log)
+
+
+def is_empty(log: Log) -> bool:
+    """True when no table holds a row of anybody's."""
+    with log.database.read() as tx:
+        counts = [
+            tx.all(f"SELECT count(*) FROM sawlog.{table}")[0][0]
+            for table in ("sessions", "events", "blobs", "snapshots")
+        ]
+    return not any(counts)
