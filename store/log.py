@@ -129,6 +129,25 @@ class Log:
         with self.database.read() as tx:
             return directory.matching(tx, self.tenant, text)
 
+    def named(self, text: str) -> SessionRow:
+        """The one session of that name, id or beginning of an id; `-` is the newest.
+
+        Raises NoSession when none or several are meant.
+        """
+        if text == "-":
+            rows = self.sessions()
+            if not rows:
+                raise NoSession(
+                    "this store holds no session yet: `sawlog import PATH` brings some in"
+                )
+            return rows[-1]
+        found = self.find(text)
+        if not found:
+            raise NoSession(f"no session is named {text!r}: `sawlog ls` lists them")
+        if len(found) > 1:
+            raise NoSession(f"{text!r} begins the ids of {len(found)} sessions: write more of it")
+        return found[0]
+
     def sessions(self) -> list[SessionRow]:
         """All sessions, oldest first."""
         with self.database.read() as tx:

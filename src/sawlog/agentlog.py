@@ -14,7 +14,7 @@ from sawlog.builder.profiles import Profile
 from sawlog.store.database import open_database
 from sawlog.store.directory import SessionRow
 from sawlog.store.envelope import NewEvent
-from sawlog.store.errors import Conflict, NoSession, ToolError
+from sawlog.store.errors import Conflict, ToolError
 from sawlog.store.events import CORE
 from sawlog.store.events.base import Payload
 from sawlog.store.events.conversation import ApprovalDecided, ApprovalRequested
@@ -198,18 +198,8 @@ class AgentLog:
         return Recorded(self.store, self.find(text))
 
     def find(self, text: str) -> SessionRow:
-        """The one session that a text names. Raises NoSession when none or several match."""
-        if text == "-":
-            rows = self.store.sessions()
-            if not rows:
-                raise NoSession("this store holds no session yet")
-            return rows[-1]
-        found = self.store.find(text)
-        if not found:
-            raise NoSession(f"no session is named {text!r}: `sawlog ls` lists them")
-        if len(found) > 1:
-            raise NoSession(f"{text!r} begins the ids of {len(found)} sessions: write more of it")
-        return found[0]
+        """The one session that a text names, as in `read`. Raises NoSession."""
+        return self.store.named(text)
 
     def sessions(self) -> list[SessionRow]:
         """All sessions of this tenant, oldest first."""

@@ -55,7 +55,7 @@ def why(
         raise ConfigError("the text to look for is empty: write some of it")
     log = place.auditing(context)
     session, step = place.split_step(name)
-    recorded = place.recorded(log, session)
+    recorded = log.read(session)
     packet = recorded.packet(step)
     found = ask(recorded, step, text)
     if as_json:
@@ -187,7 +187,7 @@ def verify(
         raise ConfigError("--anchor is the head of one session: name the session")
     wanted = _digest(anchor) if anchor else b""
     log = place.auditing(context)
-    rows = log.sessions() if everyone else [place.session_row(log.store, name)]
+    rows = log.sessions() if everyone else [log.find(name)]
     reports: list[Report] = []
     with progress() as tell:
         for row in rows:

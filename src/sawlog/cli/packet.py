@@ -59,11 +59,11 @@ def packet(
         raise ConfigError("--model goes with --provider: name the provider, too")
     log = place.auditing(context)
     if call:
-        session = place.recorded(log, name)
+        session = log.read(name)
         step = session.step_of_call(call)
     else:
         text, step = place.split_step(name)
-        session = place.recorded(log, text)
+        session = log.read(text)
     found = session.packet(step)
     if provider:
         found = _for_provider(session, step, found, provider, model)

@@ -11,7 +11,7 @@ import typer
 
 if TYPE_CHECKING:
     from sawlog.agentlog import AgentLog
-    from sawlog.recorded import Recorded, RecordedStep
+    from sawlog.recorded import RecordedStep
     from sawlog.store.directory import SessionRow
     from sawlog.store.log import Log
 
@@ -96,19 +96,7 @@ def writing(context: typer.Context) -> AgentLog:
 
 def session_row(log: Log, text: str) -> SessionRow:
     """The one session that a text names. Raises NoSession when none or several do."""
-    from sawlog.store.errors import NoSession
-
-    if text == "-":
-        rows = log.sessions()
-        if not rows:
-            raise NoSession("this store holds no session yet: `sawlog import PATH` brings some in")
-        return rows[-1]
-    found = log.find(text)
-    if not found:
-        raise NoSession(f"no session is named {text!r}: `sawlog ls` lists them")
-    if len(found) > 1:
-        raise NoSession(f"{text!r} begins the ids of {len(found)} sessions: write more of it")
-    return found[0]
+    return log.named(text)
 
 
 def split_step(text: str) -> tuple[str, int]:
@@ -124,14 +112,7 @@ def split_step(text: str) -> tuple[str, int]:
     return session or "-", int(number)
 
 
-def recorded(log: AgentLog, text: str) -> Recorded:
-    """The recorded session that a text names."""
-    from sawlog.recorded import Recorded
-
-    return Recorded(log.store, session_row(log.store, text))
-
-
 def recorded_step(log: AgentLog, text: str) -> RecordedStep:
     """The recorded step that `SESSION@STEP` names."""
     session, number = split_step(text)
-    return recorded(log, session).steps[number]
+    return log.read(session).steps[number]

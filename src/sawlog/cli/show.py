@@ -130,9 +130,9 @@ def _named(log: Log, text: str) -> tuple[SessionRow, int]:
     """The session, and the step when one is named; a session's own name may hold an @."""
     session, at, number = text.rpartition("@")
     if not at or not number.isdigit() or log.find(text):
-        return place.session_row(log, text), 0
+        return log.named(text), 0
     session, step = place.split_step(text)
-    return place.session_row(log, session), step
+    return log.named(session), step
 
 
 # --- a session ------------------------------------------------------------------------------------
