@@ -11,30 +11,27 @@ from typing import Any, cast
 from typer.core import TyperCommand, TyperGroup
 
 
-class QuickCommand(TyperCommand):
+class _Quick:
+    """What both have in common: their parameters, and --help, take texts as they stand."""
+
+    params: list[Any]
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        for parameter in self.params:
+            _quicken(parameter)
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """Give the option --help."""
+        return _quicken(super().get_help_option(ctx))  # type: ignore[misc]
+
+
+class QuickCommand(_Quick, TyperCommand):
     """A verb."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        for parameter in self.params:
-            _quicken(parameter)
 
-    def get_help_option(self, ctx: Any) -> Any:
-        """Give the option --help."""
-        return _quicken(super().get_help_option(ctx))
-
-
-class QuickGroup(TyperGroup):
+class QuickGroup(_Quick, TyperGroup):
     """The program itself."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        for parameter in self.params:
-            _quicken(parameter)
-
-    def get_help_option(self, ctx: Any) -> Any:
-        """Give the option --help."""
-        return _quicken(super().get_help_option(ctx))
 
 
 def _quicken(parameter: Any) -> Any:
