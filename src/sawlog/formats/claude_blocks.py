@@ -13,10 +13,10 @@ from collections.abc import Callable
 import msgspec
 
 from sawlog.formats.claude_notes import Notes
-from sawlog.formats.claude_record import as_list, as_object
 from sawlog.formats.lines import Line
 from sawlog.formats.media import ANY_IMAGE, Blobs
 from sawlog.formats.media import content as media_content
+from sawlog.formats.values import as_list, as_object
 from sawlog.store.content import BoundPart, MediaPart, Part, RawPart, TextPart, WithheldPart
 from sawlog.store.events.conversation import MessageAssistant, ToolRequested
 from sawlog.store.jsonslices import elements, source_at

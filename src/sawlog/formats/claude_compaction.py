@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from sawlog.formats.claude_notes import Notes
-from sawlog.formats.claude_record import as_list, as_object, as_text
+from sawlog.formats.values import as_list, as_object, as_text
 
 
 class Boundary(msgspec.Struct, frozen=True):

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from sawlog.formats.claude_notes import Notes
-from sawlog.formats.claude_record import as_object
 from sawlog.formats.lines import Line
+from sawlog.formats.values import as_object
 from sawlog.store.jsonslices import SCANNER
 
 

@@ -1,14 +1,14 @@
-"""Records of a Claude Code transcript: their kinds, their values, their events in the making."""
+"""Records of a Claude Code transcript: their kinds, their events in the making."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, cast
+from typing import Any
 
 from sawlog.formats.batch import Batch
 from sawlog.formats.lines import Line
 from sawlog.formats.tally import Tally
 from sawlog.formats.times import moment
+from sawlog.formats.values import as_object
 from sawlog.store.envelope import UNKNOWN_TIME
 from sawlog.store.events import lifecycle
 from sawlog.store.events.base import Record
@@ -44,18 +44,3 @@ def kind_of(value: dict[str, Any]) -> str:
         if isinstance(sub, str):
             return f"{kind}/{sub}"
     return kind
-
-
-def as_object(value: object) -> dict[str, Any]:
-    """The value when it is a JSON object, else an empty one."""
-    return cast(dict[str, Any], value) if isinstance(value, dict) else {}
-
-
-def as_list(value: object) -> list[Any] | None:
-    """The value when it is a JSON array, else None."""
-    return list(cast(Iterable[Any], value)) if isinstance(value, list) else None
-
-
-def as_text(value: object) -> str:
-    """The value when it is a string, else an empty one."""
-    return value if isinstance(value, str) else ""

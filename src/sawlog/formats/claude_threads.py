@@ -21,17 +21,11 @@ from sawlog.formats.claude_blocks import API, UserContent, assistant_content, us
 from sawlog.formats.claude_compaction import Boundary, continuing, read_boundary
 from sawlog.formats.claude_links import Links
 from sawlog.formats.claude_notes import Notes
-from sawlog.formats.claude_record import (
-    FORMAT,
-    Making,
-    as_list,
-    as_object,
-    as_text,
-    kind_of,
-)
+from sawlog.formats.claude_record import FORMAT, Making, kind_of
 from sawlog.formats.claude_steps import Calls, Steps
 from sawlog.formats.lines import Line
 from sawlog.formats.tally import Tally
+from sawlog.formats.values import as_list, as_object, as_text
 from sawlog.store.content import Part, TextPart
 from sawlog.store.events.conversation import (
     MessageAssistant,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from sawlog.formats.lines import Line
+from sawlog.formats.values import as_object
 from sawlog.store.jsonslices import fields, object_of, source_at
 
 _ENVELOPES = frozenset(
@@ -136,8 +137,8 @@ def identity(path: Path, first: Sequence[Line]) -> str:
 def parent(meta: dict[str, Any]) -> str:
     """The source id of the thread that spawned this one, else that it was forked from, or empty."""
     named: list[object] = [meta.get("parent_thread_id")]
-    agent = _object(meta.get("source")).get("subagent")
-    named.append(_object(_object(agent).get("thread_spawn")).get("parent_thread_id"))
+    agent = as_object(meta.get("source")).get("subagent")
+    named.append(as_object(as_object(agent).get("thread_spawn")).get("parent_thread_id"))
     named.append(meta.get("forked_from_id"))
     return next((one for one in named if isinstance(one, str) and one), "")
 
@@ -149,7 +150,3 @@ def _is_bare_meta(value: dict[str, Any]) -> bool:
         and "timestamp" in value
         and ("instructions" in value or "git" in value)
     )
-
-
-def _object(value: object) -> dict[str, Any]:
-    return cast(dict[str, Any], value) if isinstance(value, dict) else {}

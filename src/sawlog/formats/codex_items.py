@@ -11,6 +11,7 @@ from typing import Any, cast
 import msgspec
 
 from sawlog.formats.media import Blobs, image
+from sawlog.formats.values import as_text
 from sawlog.store.content import BoundPart, Part, RawPart, TextPart
 from sawlog.store.events.base import Payload
 from sawlog.store.events.conversation import (
@@ -220,8 +221,8 @@ def _call(value: dict[str, Any], source: str) -> ToolRequested | None:
         name=name,
         arguments=arguments,
         kind=form,
-        namespace=_text(value.get("namespace")),
-        item=_text(value.get("id")),
+        namespace=as_text(value.get("namespace")),
+        item=as_text(value.get("id")),
     )
 
 
@@ -260,10 +261,6 @@ def _status(value: dict[str, Any]) -> str:
     if status in ("incomplete", "cancelled", "interrupted"):
         return "interrupted"
     return "error" if status in ("failed", "error") else "ok"
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
 
 
 # --- tools ----------------------------------------------------------------------------------------

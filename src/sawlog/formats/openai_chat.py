@@ -24,6 +24,7 @@ from sawlog.formats.media import Blobs
 from sawlog.formats.pairs import Pairs
 from sawlog.formats.tally import Tally
 from sawlog.formats.times import moment
+from sawlog.formats.values import as_list, as_object, as_text
 from sawlog.store.content import Part
 from sawlog.store.envelope import UNKNOWN_TIME
 from sawlog.store.errors import TooLarge, UnknownFormat
@@ -66,7 +67,7 @@ def read(path: Path, bounds: Bounds = BOUNDS) -> list[ForeignSession]:
         raise UnknownFormat(f"{path} is no array of chat messages", path=str(path))
     if len(messages) > bounds.records:
         raise TooLarge(f"{path} holds more than {bounds.records:,} messages", path=str(path))
-    whole = _object(document.value)
+    whole = as_object(document.value)
     sources = fields(document.text) if whole else {"messages": document.text}
     chat = _Chat(_named(whole) or _derived(messages))
     declared = next((name for name in ("tools", "functions") if whole.get(name)), "")
@@ -88,14 +89,14 @@ def _messages_of(value: object) -> list[object] | None:
     if not isinstance(value, list) or not value:
         return None
     messages = cast(list[object], value)
-    if _object(messages[0]).get("role") not in _ROLES:
+    if as_object(messages[0]).get("role") not in _ROLES:
         return None
-    for message in map(_object, messages):
+    for message in map(as_object, messages):
         for part in _list(message.get("content")):
-            if _object(part).get("type") in _FOREIGN_BLOCKS:
+            if as_object(part).get("type") in _FOREIGN_BLOCKS:
                 return None
         for call in _list(message.get("tool_calls")):
-            if isinstance(_object(call).get("function"), str):
+            if isinstance(as_object(call).get("function"), str):
                 return None
     return messages
 
@@ -112,10 +113,10 @@ def _named(whole: dict[str, Any]) -> str:
 def _derived(messages: list[object]) -> str:
     """An id made of the roles and texts up to the first message of the user."""
     hasher = hashlib.sha256()
-    for message in map(_object, messages):
+    for message in map(as_object, messages):
         role, content = message.get("role"), message.get("content")
         given: list[Any] = [content] if isinstance(content, str) else _list(content)
-        texts = [one if isinstance(one, str) else _object(one).get("text") for one in given]
+        texts = [one if isinstance(one, str) else as_object(one).get("text") for one in given]
         said = "".join(text for text in texts if isinstance(text, str))
         for text in (str(role), said):
             raw = raw_bytes(text)
@@ -174,7 +175,7 @@ class _Chat:
     def message(self, value: object, source: str) -> None:
         """Take in one message."""
         batch = self._batch(source, UNKNOWN_TIME)
-        message = _object(value)
+        message = as_object(value)
         role = message.get("role")
         if role == "assistant":
             self._reply(batch, message, source)
@@ -196,10 +197,10 @@ class _Chat:
     def response(self, value: object, source: str, time: int) -> None:
         """Take in the reply that a log holds beside its request, as the last record."""
         batch = self._batch(source, time)
-        response = _object(value)
+        response = as_object(value)
         choices = _list(response.get("choices"))
-        choice = _object(choices[0]) if choices else {}
-        message = _object(choice.get("message"))
+        choice = as_object(choices[0]) if choices else {}
+        message = as_object(choice.get("message"))
         if not message:
             self._odd(batch, "a response without a message, kept as it is")
             self._keep(batch, "response")
@@ -211,8 +212,8 @@ class _Chat:
                 batch,
                 message,
                 fields(first)["message"],
-                model=_text(response.get("model")),
-                stop=_text(choice.get("finish_reason")),
+                model=as_text(response.get("model")),
+                stop=as_text(choice.get("finish_reason")),
             )
         self._done(batch)
 
@@ -241,8 +242,8 @@ class _Chat:
         self, batch: Batch, message: dict[str, Any], parts: tuple[Part, ...], blobs: Blobs
     ) -> None:
         result = ToolFinished(
-            call_id=_text(message.get("tool_call_id")),
-            name=_text(message.get("name")),
+            call_id=as_text(message.get("tool_call_id")),
+            name=as_text(message.get("name")),
             parts=parts,
         )
         paired, step, odd = self._pairs.answered(result)
@@ -266,13 +267,5 @@ class _Chat:
         self._records.append(batch.done())
 
 
-def _object(value: object) -> dict[str, Any]:
-    return cast(dict[str, Any], value) if isinstance(value, dict) else {}
-
-
 def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    return as_list(value) or []
