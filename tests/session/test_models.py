@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from sawlog.agentlog import AgentLog
+from sawlog.builder import profiles
 from sawlog.builder.profiles import Profile, profile_for
 from sawlog.providers.fake import Call, FakeProvider, Reply
 from sawlog.providers.strict import check
@@ -25,6 +26,7 @@ from tests.session.agents import (
     client_of,
     finished,
     next_step,
+    one,
     opened,
     params,
     provided,
@@ -97,6 +99,29 @@ def test_each_own_profile_stands_by_its_digest_and_once_in_a_row(log: AgentLog) 
     packets = [e.content for e in recorded.events() if isinstance(e.content, PacketBuilt)]
     digests = [packet.profile_digest for packet in packets]
     assert digests == [first.digest, first.digest, second.digest, "", first.digest]
+
+
+def test_case_28_an_upgrade_leaves_old_steps_as_they_were(
+    log: AgentLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A release brings another number of a profile beside the old one; new steps go out under it,
+    old ones are replayed under theirs, and verify holds them all."""
+    with log.session("task") as s:
+        call = one(s, arguments="no object")
+        with s.tool(call) as run:
+            run.result("so")
+        before = next_step(s, "anthropic")
+        assert b'{"raw":"no object"}' in before.body
+    newer = replace(profile_for("anthropic", "m")[0], number=2, wrapper="written")
+    monkeypatch.setattr(profiles, "PROFILES", (newer, *profiles.PROFILES))
+    with log.session("task") as s:
+        after = next_step(s, "anthropic")
+        assert b'{"written":"no object"}' in after.body
+        assert str(after.packet.header.profile) == "anthropic/base@2"
+    recorded = sound(log, "task")
+    assert recorded.steps[2].packet.body == before.body
+    assert recorded.steps[3].packet.body == after.body
+    assert policies(log)[-1].profile_text == ""
 
 
 def test_a_profile_is_for_one_api(log: AgentLog) -> None:
