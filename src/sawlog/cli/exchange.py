@@ -36,11 +36,13 @@ if TYPE_CHECKING:
 def import_(
     context: typer.Context,
     paths: Annotated[
-        list[str], typer.Argument(metavar="PATH...", help="Files, or folders to search.")
+        list[str], typer.Argument(metavar="PATH", help="Files, or folders to search.")
     ],
     format: Annotated[
         str,
-        typer.Option(help="auto, codex, claude-code, openai-chat, or sawlog for an export."),
+        typer.Option(
+            metavar="NAME", help="auto, codex, claude-code, openai-chat, or sawlog for an export."
+        ),
     ] = "auto",
     as_json: Json = False,
 ) -> None:
