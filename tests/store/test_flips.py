@@ -207,7 +207,8 @@ def test_bits_in_the_file_never_pass_unseen(copy: Copy, template: Template) -> N
         assert harm <= set(found), (at, harm, found)
         told += bool(found)
         unharmed += not found
-    assert unharmed and told > 150 and refused < 100, (unharmed, told, refused)
+    # What is refused whole is hit on its first page, where the tables are declared.
+    assert unharmed and told > 200 and refused < 200, (unharmed, told, refused)
 
 
 def harmed(log: Log, template: Template, listed: dict[str, SessionRow]) -> set[str]:
