@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterable, Sequence
 
 from sawlog.store.database import Row, Transaction
-from sawlog.store.errors import Damaged
+from sawlog.store.errors import Away, Damaged
 from sawlog.store.objects import Objects
 
 if sys.version_info >= (3, 14):
@@ -163,10 +163,6 @@ def read(
                     session=session.hex(),
                 ) from error
     return found
-
-
-class Away(Damaged):
-    """Raised when a content's bytes are in an object store that does not give them."""
 
 
 def content(row: Row, objects: Objects | None = None) -> bytes:

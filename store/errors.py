@@ -11,6 +11,7 @@ SawlogError
 │   ├── ReadOnly               the medium or the handle cannot be written
 │   ├── OutcomeUnknown         the connection was lost while committing
 │   ├── Damaged                stored bytes do not fit their digests
+│   │   └── Away               they are in an object store that does not give them
 │   ├── NoStore                there is no sawlog store at that place
 │   ├── NoSession              no session of that name or id
 │   ├── WrongPosition          a follower's position from another store
@@ -102,6 +103,10 @@ class Damaged(StoreError):
         super().__init__(message)
         self.session = session
         self.seq = seq
+
+
+class Away(Damaged):
+    """Raised when a content's bytes are in an object store that does not give them."""
 
 
 class NoStore(StoreError):

@@ -256,6 +256,7 @@ def test_every_error_of_the_tree_has_its_exit_code() -> None:
         "OutcomeUnknown",
     }
     assert {name for name, code in codes.items() if code == 4} == {
+        "Away",
         "Damaged",
         "FormatError",
         "TooLarge",
