@@ -17,14 +17,16 @@ from sawlog import migrations
 from sawlog.agentlog import AgentLog
 from sawlog.agentlog import open as open_log
 from sawlog.formats.base import ForeignSession
-from sawlog.importing import read_file
-from sawlog.providers.fake import Received, Reply, Text, Thinking
+from sawlog.importing import import_path, read_file
+from sawlog.providers.fake import Call, Part, Raw, Received, Text, Thinking
+from sawlog.providers.strict import APIS
 from sawlog.recorded import Recorded
 from sawlog.store.events.conversation import ToolFinished
 from sawlog.store.events.lifecycle import HistoryTrimmed
 from sawlog.store.events.steps import PacketBuilt, Run
-from tests.corpus.files import WHY_NOT, files, params
+from tests.corpus.files import named, params
 from tests.corpus.playing import Player, events_of
+from tests.session.carrying import carried_on
 
 COMPARED = 8
 """Packets of a play that are compared byte for byte; all others by the digest of the request."""
@@ -44,36 +46,51 @@ def test_a_transcript_is_played_live(file: Path, tmp_path: Path) -> None:
             player = played(foreign, log, name)
             recorded = log.read(name)
             assert_replayed(recorded, player)
-            if foreign.api == "anthropic":
-                assert player.unasked == (UNASKED.get(file.name[:2]) or [])
-                assert_thoughts_stayed(recorded, player)
-            else:
-                assert player.unasked == []
+            assert_thoughts_stayed(recorded, player)
+            unasked = UNASKED.get(file.name[:2], []) if foreign.api == "anthropic" else []
+            assert player.unasked == unasked
 
 
-@pytest.mark.parametrize("file", params("codex", "claude-code")[2:30:7])
-def test_a_transcript_is_played_live_on_postgresql(file: Path, postgres_url: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [("codex", "17"), ("codex", "23"), ("claude-code", "05"), ("claude-code", "36")],
+)
+def test_a_transcript_is_played_live_on_postgresql(
+    name: str, start: str, postgres_url: str
+) -> None:
     migrations.upgrade(postgres_url)
     with open_log(postgres_url) as log:
-        player = played(read_file(file)[0], log, "played")
+        player = played(read_file(named(name, f"{start}-"))[0], log, "played")
         assert_replayed(log.read("played"), player)
 
 
-@pytest.mark.parametrize("thinking", [False, True])
-@pytest.mark.parametrize("start", ["codex/03", "codex/16", "claude-code/11", "claude-code/36"])
+@pytest.mark.parametrize(
+    ("name", "start", "thinking"),
+    [
+        ("codex", "03", False),
+        ("codex", "16", False),
+        ("claude-code", "11", False),
+        ("claude-code", "11", True),
+        ("claude-code", "36", True),
+    ],
+)
 def test_a_transcript_is_played_in_a_small_window(
-    start: str, thinking: bool, tmp_path: Path
+    name: str, start: str, thinking: bool, tmp_path: Path
 ) -> None:
-    file = next((one for one in files(start[:-3]) if one.name.startswith(start[-2:])), None)
-    if file is None:
-        pytest.skip(WHY_NOT)
-    if thinking and "codex" in start:
-        pytest.skip("thinking is a parameter of the other API")
+    (foreign,) = read_file(named(name, f"{start}-"))
     with open_log(f"sqlite:///{tmp_path / 'store.db'}") as log:
-        player = played(read_file(file)[0], log, "played", window=SMALL, thinking=thinking)
+        player = played(foreign, log, "played", window=SMALL, thinking=thinking)
         recorded = log.read("played")
         assert_replayed(recorded, player)
         assert sum(_is_cut(packet) for packet in packets(recorded)) >= 5
+
+
+@pytest.mark.parametrize("file", params("codex", "claude-code", "openai-chat"))
+def test_an_imported_transcript_is_carried_on(file: Path, tmp_path: Path) -> None:
+    api = APIS[len(file.read_bytes()) % len(APIS)]
+    with open_log(f"sqlite:///{tmp_path / 'store.db'}") as log:
+        for one in import_path(log, file):
+            carried_on(log, one, api)
 
 
 def played(
@@ -170,21 +187,39 @@ def assert_thoughts_stayed(recorded: Recorded, player: Player) -> None:
     if trimmed or any(_is_cut(packet) for packet in packets(recorded)):
         return
     last = player.script.decisions[player.sent[-1]]
+    count = SENDABLE[player.foreign.api]
     expected = sum(
-        _sendable_thoughts(decision.reply)
+        count(list(decision.reply.parts or ()))
         for step, decision in player.script.decisions.items()
         if step != player.sent[-1] and decision.model == last.model
     )
-    messages = json.loads(player.provider.requests[-1].body)["messages"]
-    blocks = [block["type"] for message in messages for block in message["content"]]
-    assert blocks.count("thinking") + blocks.count("redacted_thinking") == expected
+    sent = player.provider.requests[-1].body
+    kinds = (b"thinking", b"redacted_thinking")
+    found = sum(sent.count(b'{"type":"%b",' % kind) for kind in kinds)
+    items = json.loads(sent).get("input", ())
+    assert found + sum(item["type"] == "reasoning" for item in items) == expected
 
 
-def _sendable_thoughts(reply: Reply) -> int:
+def _thinking(parts: list[Part]) -> int:
     # The API takes no blank text, and thinking behind one that is left out is bound to it.
-    count = 0
-    for part in reply.parts or ():
-        if isinstance(part, Text) and not part.text.strip():
-            break
-        count += isinstance(part, Thinking)
-    return count
+    blank = (at for at, part in enumerate(parts) if isinstance(part, Text) and part.text.isspace())
+    return sum(isinstance(part, Thinking) for part in parts[: next(blank, None)])
+
+
+def _reasoning(parts: list[Part]) -> int:
+    # Reasoning goes back in front of what knows it by more than an id: a call, or what was run.
+    # The renderer sends a tool search as an ordinary call, which does not.
+    followed = (after for part, after in pairwise(parts) if isinstance(part, Thinking))
+    return sum(
+        isinstance(part, Call)
+        or (isinstance(part, Raw) and part.value["type"] != "tool_search_call")
+        for part in followed
+    )
+
+
+def _none(parts: list[Part]) -> int:
+    return 0
+
+
+SENDABLE = {"anthropic": _thinking, "openai-responses": _reasoning, "openai-chat": _none}
+"""How much of a reply's thinking an API takes back."""
