@@ -13,12 +13,12 @@ from msgspec.structs import replace
 
 from sawlog.builder.assembly import Assembly
 from sawlog.builder.contents import Contents
-from sawlog.builder.forms import show
+from sawlog.builder.cutting import cut_to_fit
 from sawlog.builder.manifest import write
 from sawlog.builder.measure import measure_of
 from sawlog.builder.packet import Binding, Entry, Header, Request
 from sawlog.builder.pairing import Arrangement, synthetic_kind, unit_refs
-from sawlog.builder.policy import CannotFit, Rules, block_cut, header_refs
+from sawlog.builder.policy import CannotFit, Rules, header_refs
 from sawlog.builder.profiles import Profile
 from sawlog.builder.projector import FOLD
 from sawlog.builder.state import Ref, State
@@ -194,18 +194,15 @@ def _assembled(
     )
     at = len(header)
     if rules.budgeted and assembly.total > rules.window - rules.reserve:
-        fixed = sum(assembly.units.between(0, at))
-        history = assembly.entries.between(at, len(assembly.entries))
-        sizes = assembly.units.between(at, len(assembly.units))
-        most = len(history) + _left_behind(assembly, at)
-        notice = measure_of(rules.measure)(show(_cut_notice(most), contents, None))
-        cut = block_cut(history, sizes, fixed, notice, rules)
+        cut = cut_to_fit(assembly, at, rules, contents)
         if isinstance(cut, CannotFit):
             cache.assembly = None
             return _does_not_fit(cut)
         if cut is not None:
-            assembly = _cut(assembly, at, cut.at, cut.dropped, rules, contents, verdicts, breaks)
-            kept = at
+            assembly, kept = cut.assembly, at
+            verdicts = [one for one in verdicts if one.outcome == "dropped"]
+            verdicts.extend(cut.verdicts)
+            breaks.append(cut.broken)
     cache.assembly = assembly
     cache.settled_at = -1
     entries = assembly.entries
@@ -343,48 +340,6 @@ def _trimmed(history: list[Ref], trims: frozenset[int]) -> list[Ref]:
         else:
             out.append(ref)
     return out
-
-
-def _cut(
-    old: Assembly,
-    at: int,
-    first: int,
-    dropped: int,
-    rules: Rules,
-    contents: Contents,
-    verdicts: list[Verdict],
-    breaks: list[Break],
-) -> Assembly:
-    start = at + first
-    earlier = _left_behind(old, at)
-    if earlier:
-        dropped += earlier - 1  # the notice that goes counted these, and is no message itself
-    notice = _cut_notice(dropped)
-    gone = old.refs.between(at, start)
-    units = old.units.between(at, start)
-    bound = sum(entry.part == "bound" for entry in old.entries.between(at, start))
-    verdicts[:] = [one for one in verdicts if one.outcome == "dropped"] + [
-        Verdict(ref.seq, ref.part, "budget", "dropped", "block_cut", size)
-        for ref, size in zip(gone, units, strict=True)
-    ]
-    breaks.append(Break("block_cut", at, len(gone), sum(units), bound))
-    new = Assembly(measure_of(rules.measure))
-    new.extend(
-        [*old.refs.between(0, at), notice, *old.refs.between(start, len(old.refs))], contents
-    )
-    return new
-
-
-def _left_behind(assembly: Assembly, at: int) -> int:
-    """Messages and results that an earlier cut left behind, by the notice that says so."""
-    if len(assembly.refs) <= at or assembly.refs[at].form != "notice":
-        return 0
-    return int(dict(assembly.refs[at].args)["messages"])
-
-
-def _cut_notice(messages: int) -> Ref:
-    """The entry that says that so many messages and results are no longer shown."""
-    return Ref("history", 0, 1, "notice", 1, (("kind", "cut"), ("messages", str(messages))))
 
 
 def _why(ref: Ref) -> str:

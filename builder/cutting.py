@@ -1,0 +1,76 @@
+"""The policy's block cut carried out: what stays is put together anew, behind a notice.
+
+Where the cut falls is the policy's word (`block_cut`). Its notice stands in front of what stays and
+counts what all cuts have left behind, so the notice of an earlier cut goes with what it stood for.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from sawlog.builder.assembly import Assembly
+from sawlog.builder.contents import Contents
+from sawlog.builder.forms import show
+from sawlog.builder.measure import measure_of
+from sawlog.builder.policy import CannotFit, Rules, block_cut
+from sawlog.builder.state import Ref
+from sawlog.builder.trace import Break, Verdict
+
+
+class Shortened(msgspec.Struct, frozen=True):
+    """A packet after a block cut: its assembly, a verdict for each entry that went, the break."""
+
+    assembly: Assembly
+    verdicts: tuple[Verdict, ...]
+    broken: Break
+
+
+def cut_to_fit(
+    assembly: Assembly, at: int, rules: Rules, contents: Contents
+) -> Shortened | CannotFit | None:
+    """The packet without the history that has to go; None when all of it fits.
+
+    `at` is the place of the first history entry. Raises BlobMissing.
+    """
+    measure = measure_of(rules.measure)
+    fixed = sum(assembly.units.between(0, at))
+    history = assembly.entries.between(at, len(assembly.entries))
+    sizes = assembly.units.between(at, len(assembly.units))
+    earlier = _left_behind(assembly, at)
+    notice = measure(show(_notice(len(history) + earlier), contents, None))
+    cut = block_cut(history, sizes, fixed, notice, rules)
+    if cut is None or isinstance(cut, CannotFit):
+        return cut
+    start = at + cut.at
+    dropped = cut.dropped
+    if earlier:
+        dropped += earlier - 1  # the notice that goes counted these, and is no message itself
+    gone = assembly.refs.between(at, start)
+    units = sizes[: cut.at]
+    bound = sum(entry.part == "bound" for entry in history[: cut.at])
+    short = Assembly(measure)
+    short.extend(
+        [
+            *assembly.refs.between(0, at),
+            _notice(dropped),
+            *assembly.refs.between(start, len(assembly.refs)),
+        ],
+        contents,
+    )
+    verdicts = tuple(
+        Verdict(ref.seq, ref.part, "budget", "dropped", "block_cut", size)
+        for ref, size in zip(gone, units, strict=True)
+    )
+    return Shortened(short, verdicts, Break("block_cut", at, len(gone), sum(units), bound))
+
+
+def _left_behind(assembly: Assembly, at: int) -> int:
+    """Messages and results that an earlier cut left behind, by the notice that says so."""
+    if len(assembly.refs) <= at or assembly.refs[at].form != "notice":
+        return 0
+    return int(dict(assembly.refs[at].args)["messages"])
+
+
+def _notice(messages: int) -> Ref:
+    """The entry that says that so many messages and results are no longer shown."""
+    return Ref("history", 0, 1, "notice", 1, (("kind", "cut"), ("messages", str(messages))))
