@@ -14,7 +14,7 @@ from sawlog.builder import pairing
 from sawlog.builder.manifest import BadManifest, expand, known_parts, names_older
 from sawlog.builder.state import Bound, News, Ref, State
 from sawlog.builder.vec import Index, Vec
-from sawlog.store.content import BoundPart, IncompletePart, MediaPart, Part, RawPart, TextPart
+from sawlog.store.content import BoundPart, IncompletePart, Part, RawPart, TextPart
 from sawlog.store.event import Event
 from sawlog.store.events.conversation import (
     ApprovalDecided,
@@ -165,8 +165,6 @@ def _is_preview(part: Part) -> bool:
             text = part.text
         case BoundPart() | RawPart():
             text = part.source
-        case MediaPart():
-            return False
         case _:
             return False
     return isinstance(text, TextObject) and text.is_preview
