@@ -185,7 +185,7 @@ class AgentLog:
         with self._lock:
             if self._threads is None:
                 # Few: they wait for one database, and each that computes delays the loop.
-                self._threads = ThreadPoolExecutor(4, thread_name_prefix="sawlog")
+                self._threads = ThreadPoolExecutor(3, thread_name_prefix="sawlog")
             return self._threads
 
     def read(self, text: str) -> Recorded:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import subprocess
 import threading
@@ -18,6 +19,7 @@ from sawlog.step import Reply
 from tests.session.agents import python, sound
 
 SESSIONS = 100
+CLIENTS = 10
 LONGEST = 0.050
 """Seconds that the loop may be blocked."""
 
@@ -104,15 +106,22 @@ async def watched(found: list[Late]) -> None:
 
 
 async def crowd(log: AgentLog, url: str, name: str) -> list[Late]:
-    """A hundred agents at once, after one that loads what is loaded on first use."""
+    """A hundred agents at once, after a few that load what is loaded on first use."""
     found: list[Late] = []
-    async with openai.AsyncOpenAI(api_key="test", base_url=url, timeout=60) as client:
-        await agent(log, f"{name} warm", client)
+    async with contextlib.AsyncExitStack() as closing:
+        # One for ten agents: at each request a client looks at every connection that it has open,
+        # which for a hundred of them takes the loop longer than all of sawlog.
+        clients = [
+            await closing.enter_async_context(openai.AsyncOpenAI(api_key="test", base_url=url))
+            for _ in range(CLIENTS)
+        ]
+        for number, client in enumerate(clients):
+            await agent(log, f"{name} warm {number}", client)
         gc.collect()
         gc.freeze()  # or a full collection looks at all of the test run, once, in the middle
         watch = asyncio.create_task(watched(found))
         replies = await asyncio.gather(
-            *(agent(log, f"{name} {n}", client) for n in range(SESSIONS))
+            *(agent(log, f"{name} {n}", clients[n % CLIENTS]) for n in range(SESSIONS))
         )
         watch.cancel()
         gc.unfreeze()
@@ -165,5 +174,5 @@ def test_a_hundred_sessions_at_once_and_the_loop_is_never_blocked(
         assert [step.outcome for step in recorded.steps] == ["completed"] * 3
         events = [event.type for event in recorded.events()]
         assert (events.count("tool.started"), events.count("tool.finished")) == (4, 4)
-    requests = (SESSIONS + 1) * 3 * len(measured)
+    requests = (SESSIONS + CLIENTS) * 3 * len(measured)
     assert ended(process) == f'{{"requests": {requests}, "refused": []}}\n'
