@@ -256,7 +256,7 @@ def export(
     if as_json and not output:
         raise ConfigError("an export is JSON lines already; --json says what -o FILE wrote")
     log = place.reading(context)
-    row = place.session_row(log, name)
+    row = log.named(name)
     chunks = lines(log, row)
     if not output:
         for chunk in chunks:
@@ -326,7 +326,7 @@ def _any_row(log: Log, name: str) -> SessionRow | bytes:
     from sawlog.store.errors import NoSession
 
     try:
-        return place.session_row(log, name)
+        return log.named(name)
     except NoSession:
         if len(name) == 32 and not name.strip("0123456789abcdef"):
             return bytes.fromhex(name)

@@ -12,7 +12,6 @@ import typer
 if TYPE_CHECKING:
     from sawlog.agentlog import AgentLog
     from sawlog.recorded import RecordedStep
-    from sawlog.store.directory import SessionRow
     from sawlog.store.log import Log
 
 
@@ -92,11 +91,6 @@ def writing(context: typer.Context) -> AgentLog:
     log = open(chosen.url, chosen.tenant)
     context.call_on_close(log.close)
     return log
-
-
-def session_row(log: Log, text: str) -> SessionRow:
-    """The one session that a text names. Raises NoSession when none or several do."""
-    return log.named(text)
 
 
 def split_step(text: str) -> tuple[str, int]:
