@@ -11,13 +11,13 @@ from collections.abc import Callable
 import msgspec
 from msgspec.structs import replace
 
+from sawlog.builder.arrange import Arrangement, synthetic_kind, unit_refs
 from sawlog.builder.assembly import Assembly
 from sawlog.builder.contents import Contents
 from sawlog.builder.cutting import cut_to_fit
 from sawlog.builder.manifest import write
 from sawlog.builder.measure import measure_of
 from sawlog.builder.packet import Binding, Entry, Header, Request
-from sawlog.builder.pairing import Arrangement, synthetic_kind, unit_refs
 from sawlog.builder.policy import CannotFit, Rules, header_refs
 from sawlog.builder.profiles import Profile
 from sawlog.builder.projector import FOLD

@@ -110,6 +110,7 @@ def prepare(
         encoded = _encode(payload)
     except (UnicodeEncodeError, TypeError, OverflowError) as error:
         raise InvalidEvent(str(error), path=kind.name) from error
+    registry.check(kind, encoded)
     _check_source(new.source)
     if new.step is not None and not 0 <= new.step < 2**63:
         raise InvalidEvent(f"step {new.step} is no step number", path="step")

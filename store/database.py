@@ -14,7 +14,7 @@ from functools import cache
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from sawlog.store.errors import NewerSchema, NoStore, ReadOnly, StoreError
+from sawlog.store.errors import ConfigError, NewerSchema, NoStore, ReadOnly, StoreError
 
 SCHEMA = 1
 """The number of the schema that this release reads and writes: its newest migration."""
@@ -225,8 +225,14 @@ def open_database(
         from sawlog.store.sqlite import open_sqlite
 
         return open_sqlite(place, create=create, read_only=read_only, wait=wait)
-    from sawlog.store.postgresql import open_postgresql
-
+    try:
+        from sawlog.store.postgresql import open_postgresql
+    except ModuleNotFoundError as error:
+        if error.name != "psycopg":
+            raise
+        raise ConfigError(
+            "a PostgreSQL store needs psycopg: pip install 'sawlog[postgresql]'"
+        ) from error
     return open_postgresql(place, read_only=read_only, wait=wait)
 
 

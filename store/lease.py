@@ -45,7 +45,7 @@ def leased(row: SessionRow) -> Leased:
     """The error that names the owner of a live lease."""
     return Leased(
         f"session {row.name or row.id.hex()} is driven by {row.owner}: "
-        "wait until it ends or its lease expires",
+        "wait until it ends, or give wait=SECONDS to wait for a lease that nobody renews",
         owner=row.owner or "",
         expires_at=row.expires_at or 0,
     )

@@ -351,7 +351,8 @@ def open_postgresql(url: str, *, read_only: bool, wait: float) -> PostgresDataba
         check_schema(shown, found)
         if not found:
             raise NoStore(
-                f"{shown} holds no sawlog store yet: run `sawlog --store {shlex.quote(shown)} migrate`"
+                f"{shown} holds no sawlog store yet: "
+                f"run `sawlog --store {shlex.quote(shown)} migrate`"
             )
         if found < SCHEMA:
             raise OldSchema(

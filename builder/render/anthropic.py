@@ -41,6 +41,7 @@ class Anthropic(Rendering):
 
     api = "anthropic"
     owned = ("messages", "system", "tools", "model")
+    wanted = (("max_tokens", "8000"),)
     may_set = ("anthropic-version", "anthropic-beta")
     system = Section(b',"system":[', b"]")
     tools = Section(b',"tools":[', b"]")

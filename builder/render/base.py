@@ -60,6 +60,8 @@ class Rendering(ABC):
     method: ClassVar[str] = "POST"
     owned: ClassVar[tuple[str, ...]]
     """Members of the body that are the renderer's and never the caller's."""
+    wanted: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Parameters without which the API refuses every request, each with an example."""
     may_set: ClassVar[tuple[str, ...]] = ()
     """HTTP headers that the caller may set, for they change what the model does."""
     system: ClassVar[Section]
@@ -110,6 +112,12 @@ class Rendering(ABC):
                 raise ConfigError(
                     f"the parameter {name!r} is the renderer's: the packet's header and entries "
                     "say it; leave it out"
+                )
+        for name, example in self.wanted:
+            if name not in params:
+                raise ConfigError(
+                    f"the API {self.api} refuses a request without {name!r}: give it, such as "
+                    f"{name}={example}"
                 )
         thinking = members(params.get("thinking", ""))
         self.thinking = string_value(thinking.get("type")) if thinking else ""

@@ -76,6 +76,11 @@ def why(session: Recorded, step: int, text: str) -> list[Why]:
     """
     packet = session.packet(step)
     places = {(ref.seq, ref.part): at for at, ref in reversed(list(enumerate(packet.refs)))}
+    left_out = {
+        at: why
+        for at, what, why in packet.request.notes
+        if what in ("left_out", "placeholder") and at >= 0
+    }
     found = _holding(session, text)
     history = _History({key: _shows(session.window, key, text) for key in found})
     history.read(session, packet.sees + bool(packet.built_at))
@@ -86,7 +91,10 @@ def why(session: Recorded, step: int, text: str) -> list[Why]:
         present = shown is not None and (text in shown.text or text == shown.name)
         form = packet.refs[at].form if at >= 0 else ""
         life = history.of((seq, part))
-        if present:
+        if present and at in left_out:
+            # The packet has it and the renderer could not send it to this model.
+            present, reason = False, f"left_out: {left_out[at]}"
+        elif present:
             reason = ""
         elif seq > packet.sees:
             reason = "not_yet"

@@ -45,7 +45,8 @@ def exchange(client: Any, step: Outgoing, timeout: float | None) -> RawReply:
     if kind == "official":
         return _official(client, step, timeout)
     if kind == "httpx":
-        return _reply(client.post(step.path, **http_arguments(step, timeout)))
+        path = official_path(client, step.path)
+        return _reply(client.post(path, **http_arguments(step, timeout)))
     return RawReply(200, {}, reply_bytes(client(step.body)))
 
 
@@ -61,7 +62,8 @@ async def aexchange(client: Any, step: Outgoing, timeout: float | None) -> RawRe
             return _from_error(error)
         return _reply(answer)
     if kind == "httpx":
-        return _reply(await client.post(step.path, **http_arguments(step, timeout)))
+        path = official_path(client, step.path)
+        return _reply(await client.post(path, **http_arguments(step, timeout)))
     body = client(step.body)
     return RawReply(200, {}, reply_bytes(await body if inspect.isawaitable(body) else body))
 

@@ -13,7 +13,8 @@ class Why(msgspec.Struct, frozen=True):
     `candidate`: it was in the log when the packet was built. `present`: the packet shows it, in
     `form` (`full`, `preview`, `stub`, …), as `entry` (-1: not in it). `reason` names where it fell
     out: `not_yet` (recorded later), `duplicate`, `no_call`, `block_cut`, `compacted`, `rewound`,
-    `trimmed`, `other_form` (shown, without this text), `header_changed`, `not_shown`. `seen_first`
+    `trimmed`, `other_form` (shown, without this text), `header_changed`, `not_shown`,
+    `left_out: WHY` (in the packet, but this model could not be sent it). `seen_first`
     and `seen_until` are the first and the last step up to this one whose packet had the text,
     `out_at` the first after that without it (0: none). `version` is the content's digest, so that
     two readings of a file can be told apart.

@@ -22,7 +22,7 @@ from sawlog.store.directory import SessionRow
 from sawlog.store.envelope import UNKNOWN_TIME
 from sawlog.store.errors import NoStep, Refused
 from sawlog.store.event import Event, decoded
-from sawlog.store.events.conversation import ToolRequested
+from sawlog.store.events.conversation import MessageAssistant, ToolRequested
 from sawlog.store.events.lifecycle import SessionCreated
 from sawlog.store.events.steps import (
     PacketBuilt,
@@ -204,7 +204,18 @@ class Recorded:
         place = self._scan().get(step, 0) if self.format else 0
         if not place:
             raise NoStep(f"this session has no step {step}; its last one is {self.last_step()}")
-        return self.reconstructed(place - 1)
+        return self.reconstructed(place - 1, model=self._foreign_model(step, place))
+
+    def _foreign_model(self, step: int, place: int) -> str:
+        """The model that an import's own file names for a step; empty when it names none."""
+        for event in self.events(place - 1):
+            if event.step > step:
+                break
+            if event.step == step and isinstance(event.content, MessageAssistant):
+                model = text_of(event.content.model, self._window)
+                if model:
+                    return model
+        return ""
 
     def _replayed(self, event: Event) -> StepPacket:
         packet = event.content
@@ -254,15 +265,20 @@ class Recorded:
             known.update((one.seq, entry_count(one)) for one in fresh if one.shown)
         return known
 
-    def reconstructed(self, sees: int, sending: Sending | None = None) -> StepPacket:
-        """The packet that stands to reason over the first `sees` events, by the policy recorded."""
+    def reconstructed(
+        self, sees: int, sending: Sending | None = None, *, model: str = ""
+    ) -> StepPacket:
+        """The packet that stands to reason over the first `sees` events, by the policy recorded.
+
+        `model` is the one that the file names, if it does.
+        """
         state = State()
         newest = UNKNOWN_TIME
         for event in self.events(0, sees):
             state = fold(state, event)
             newest = max(newest, event.occurred_at)
         policy = self.policy_of(state)
-        chosen = sending or self.foreign_sending(policy)
+        chosen = sending or self.foreign_sending(policy, model)
         rules = Rules(policy.policy, policy.measure) if policy else Rules(AS_RECORDED)
         built = build(
             state,
@@ -272,7 +288,7 @@ class Recorded:
             self._window,
             allow_waiting=True,
             reconstructed=True,
-            missing=absent_of(state),
+            missing=absent_of(state) if model or sending else (*absent_of(state), "model"),
         )
         if isinstance(built, Refusal):
             raise Refused(built.reason, built.message, built.needs)
@@ -285,13 +301,17 @@ class Recorded:
         content = self._window.event(state.policy).content
         return content if isinstance(content, PolicySet) else None
 
-    def foreign_sending(self, policy: PolicySet | None) -> Sending:
+    def foreign_sending(self, policy: PolicySet | None, model: str = "") -> Sending:
         """What an import's steps go out under: the base profile and renderer recorded with it."""
         if policy is None or policy.profile is None or policy.renderer is None:
             raise NoStep("this import names no profile: it cannot be rebuilt")
         profile = profile_named(policy.profile)
         header = Header(
-            profile.api, "unknown", base_params(profile.api), profile.named, policy.renderer
+            profile.api,
+            model or "unknown",
+            base_params(profile.api),
+            profile.named,
+            policy.renderer,
         )
         return Sending(header, profile)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 from sawlog.builder.build import Sending
 from sawlog.builder.contents import text_of
@@ -26,7 +26,7 @@ from sawlog.store.codec import sealed
 from sawlog.store.content import MediaPart, Part, TextPart
 from sawlog.store.directory import SessionRow
 from sawlog.store.envelope import Blob, NewEvent
-from sawlog.store.errors import ConfigError, StoreError, ToolError
+from sawlog.store.errors import ConfigError, InvalidEvent, StoreError, ToolError
 from sawlog.store.events.base import Payload
 from sawlog.store.events.conversation import (
     ApprovalRequested,
@@ -139,6 +139,7 @@ class Session:
         Before the first step it is the header's; later it is an instruction that stands where it
         was said, and the header's counts no more as what stands.
         """
+        _is_text(text, "system")
         with self._driver.lock:
             state = self._driver.load()
             later = self._said_later(state)
@@ -167,10 +168,12 @@ class Session:
     def user(self, content: str | Sequence[Part], *, key: str | None = None) -> None:
         """Append a user message. With a key it is appended once, however often this runs.
 
-        Raises Conflict when the key was used for another content.
+        Raises Conflict when the key was used for another content, InvalidEvent for what is
+        neither a text nor parts.
         """
-        parts: tuple[Part, ...]
-        parts = (TextPart(content),) if isinstance(content, str) else tuple(content)
+        if key is not None:
+            _is_text(key, "key")
+        parts = (TextPart(content),) if isinstance(content, str) else _parts(content)
         self._append([self._new(MessageUser(parts), "user", key=key)])
 
     def media(self, data: bytes, media: str, *, name: str = "") -> MediaPart:
@@ -218,6 +221,8 @@ class Session:
         chosen = APIS.get(api)
         if chosen is None:
             raise ConfigError(f"there is no API {api!r}: use one of {', '.join(APIS)}")
+        if not isinstance(model, str) or not model:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"{model!r} is no model's name")
         if params is not None and parameters:
             raise ConfigError("give the parameters either as keywords or as JSON text, not both")
         exact = True
@@ -350,6 +355,18 @@ class Session:
             for event in events
             if event.source == "system" and isinstance(event.content, MessageSystem)
         ]
+
+
+def _is_text(value: object, path: str) -> None:
+    """Raise InvalidEvent for what is no text, while there is still a name to give it."""
+    if not isinstance(value, str):
+        raise InvalidEvent(f"{type(value).__name__} is no text", path=path)
+
+
+def _parts(value: object) -> tuple[Part, ...]:
+    if isinstance(value, bytes) or not isinstance(value, Sequence):
+        raise InvalidEvent(f"{type(value).__name__} is neither a text nor parts", path="user")
+    return tuple(cast(Sequence[Part], value))
 
 
 def _same_tools(now: tuple[Tool, ...], wanted: tuple[Tool, ...]) -> bool:

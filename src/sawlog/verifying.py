@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
+from sawlog.builder.arrange import Arrangement, unit_refs
 from sawlog.builder.assembly import Assembly
 from sawlog.builder.build import Built, Cache, Refusal, Sending, bindings_of, build
 from sawlog.builder.manifest import BadManifest, expand
 from sawlog.builder.measure import measure_of
-from sawlog.builder.pairing import Arrangement, unit_refs
 from sawlog.builder.policy import AS_RECORDED, Rules
 from sawlog.builder.projector import FOLD, entry_count, fold
 from sawlog.builder.replay import (
@@ -200,7 +200,10 @@ class _Verification:
         sending = Sending(
             sent_under(packet, self.window), self.session.profile_of(packet), packet.headers
         )
-        for cache in (self.cache, Cache()) if step % AFRESH_EVERY == 1 else (self.cache,):
+        afresh = step % AFRESH_EVERY == 1
+        if afresh:
+            self.window.prefetch(refs)
+        for cache in (self.cache, Cache()) if afresh else (self.cache,):
             built = build(
                 before, rules, sending, packet.as_of, self.window, cache, allow_waiting=True
             )
@@ -244,6 +247,7 @@ class _Verification:
     def _rebuilt(self, step: int, before: State, rules: Rules, warm: Built) -> None:
         """The same packet without any cache: equal entries must give equal bytes, too."""
         assert self.sending is not None
+        self.window.prefetch(warm.refs)
         cold = build(
             before, rules, self.sending, self.newest, self.window, None,
             allow_waiting=True, reconstructed=True, missing=absent_of(before),
@@ -279,6 +283,7 @@ class _Verification:
             self._differs(event.step, "snapshot", f"the state after event {event.seq}", "")
         self.mirror = decode(data)
         self.mirrored = Arrangement()
+        self.window.forget()
         kept = self.session.log.snapshot_get(
             self.session.row, fold=FOLD, layout=CODEC, upto=event.seq
         )

@@ -154,6 +154,19 @@ class Registry:
             )
         return kind
 
+    def check(self, kind: EventType, encoded: bytes) -> None:
+        """Raise InvalidEvent, naming the field, when a payload's bytes would not read again.
+
+        Python does not hold values to their types: what got into a struct by mistake must not get
+        into the log, where it could never be read.
+        """
+        try:
+            self._decoders[kind.name, kind.version].decode(encoded)
+        except msgspec.DecodeError as error:
+            what, _, where = str(error).partition(" - at ")
+            path = where.strip("`").replace("$", kind.name, 1)
+            raise InvalidEvent(what, path=path or kind.name) from error
+
     def decode(self, stored: StoredEvent) -> Content:
         """The content of a stored event, in its type's newest version.
 

@@ -115,9 +115,19 @@ def test_results_follow_the_ids_of_their_calls(api: str) -> None:
 
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize(
-    "params", ['{"b":1e2,"a": [1.0,true] }', " { } ", "", '{"ü":"\\u00fc","x":{"model":1}}']
+    "params",
+    [
+        '{"b":1e2,"a": [1.0,true] ,"max_tokens":1 }',
+        " { } ",
+        "",
+        '{"ü":"\\u00fc","x":{"model":1},"max_tokens":2}',
+    ],
 )
 def test_parameters_keep_their_text_and_order(api: str, params: str) -> None:
+    if api == "anthropic" and "max_tokens" not in params:
+        with pytest.raises(ConfigError, match="max_tokens=8000"):
+            rendered(api, [user("go")], params)
+        return
     request = rendered(api, [user("go")], params)
     inner = params.strip()[1:-1] if params.strip() else ""
     comma = "," if inner.strip() else ""

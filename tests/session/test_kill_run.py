@@ -1,4 +1,4 @@
-"""A run killed with SIGKILL at 200 random points: what was acknowledged is there, in a whole log."""
+"""A run killed with SIGKILL at 200 random points: what was acknowledged is there, and whole."""
 
 from __future__ import annotations
 
