@@ -125,7 +125,7 @@ def _reader(contents: Contents, preview: bool) -> Callable[[Text], str]:
 
 
 def _standing(event: Event, role: str) -> tuple[str, str]:
-    """Authority and trust, from the channel alone (S0-19)."""
+    """Authority and trust, from the channel alone."""
     channel = event.source.partition(":")[0]
     if channel in ("import", "user", "system", "developer", "harness"):
         if role == "user" or channel == "user":

@@ -1,7 +1,7 @@
 """The packet: ordered entries, the header they go out under, and what is missing.
 
 Values only. `Entry` is one part as shown; a message is an entry with `first` and those after it
-without. `semantic_packet_digest` is over the entries before any profile (LOGFORMAT, Packet).
+without. `semantic_packet_digest` is over the entries before any profile (docs/format.md, Packet).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The fold pairs results with calls as they arrive, O(open calls) an event; `arran
 in the order in which packets show it.
 
 Why: providers refuse a call without a result and a result without a call, and a history that hides
-either hides what was tried (DESIGN, Pairing).
+either hides what was tried (docs/design.md).
 """
 
 from __future__ import annotations

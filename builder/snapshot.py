@@ -1,4 +1,4 @@
-"""Snapshots: a state as bytes and back. Derived, deletable, never truth (LOGFORMAT, Snapshots).
+"""Snapshots: a state as bytes and back. Derived, deletable, never truth (see docs/format.md).
 
 MessagePack from structs, maps as lists; the state digest is the SHA-256 of these bytes, so two
 states that are the same have the same digest, however they came about.

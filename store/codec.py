@@ -1,4 +1,4 @@
-"""Events to bytes and the chain over them (LOGFORMAT, Event). Bytes are made once.
+"""Events to bytes and the chain over them (docs/format.md, Event). Bytes are made once.
 
 header      magic, session, seq, id, type, version, flags, step, source, times, fence
 commitment  SHA-256(salt, payload)

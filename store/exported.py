@@ -1,4 +1,4 @@
-"""The lines of an export, there and back (LOGFORMAT, Export).
+"""The lines of an export, there and back (docs/format.md, Export).
 
 The first line names the session and its ancestors, then comes a line for each event and one for
 each blob before the first event that cites it, then head and digest. Whatever reads a line refuses

@@ -1,4 +1,4 @@
-"""An object store for large contents, beside the database (LOGFORMAT, Blobs).
+"""An object store for large contents, beside the database (docs/format.md, Blobs).
 
 A content that an object store took has a row in the database that names its place, size and digest
 and holds no bytes. An object store that fails is no error: the content goes into the database, and

@@ -1,4 +1,4 @@
-"""Text fields: a string, or an object where a string will not do (LOGFORMAT, Event, Text).
+"""Text fields: a string, or an object where a string will not do (docs/format.md, Text).
 
 A text that is not valid Unicode travels as base64 of its WTF-8 bytes; one above 4,096 raw bytes
 is a blob. The same text always gives the same value, so texts compare without their contents.

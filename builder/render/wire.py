@@ -82,7 +82,7 @@ def _wire_name(name: str, allowed: Alphabet) -> str:
 
 
 def before_body(method: str, path: str, headers: Sequence[tuple[str, str]]) -> bytes:
-    """What `provider_request_digest` is over in front of the body (LOGFORMAT, Packet)."""
+    """What `provider_request_digest` is over in front of the body (docs/format.md, Packet)."""
 
     def field(text: str) -> bytes:
         raw = text.encode()

@@ -72,7 +72,7 @@ def why(session: Recorded, step: int, text: str) -> list[Why]:
     """Every part of the session that holds the text, and what became of it for that step.
 
     Answers whether it was a candidate, where it fell out, which version went out, and whether a
-    compaction changed it (S3-23). An empty list: the log does not hold the text at all.
+    compaction changed it. An empty list: the log does not hold the text at all.
     """
     packet = session.packet(step)
     places = {(ref.seq, ref.part): at for at, ref in reversed(list(enumerate(packet.refs)))}

@@ -123,7 +123,7 @@ CHANGES: dict[str, Callable[[list[Entry]], list[Entry]]] = {
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("params", [PARAMS, BY_HAND])
 def test_a_changed_prefix_leaves_the_thinking_out(change: str, params: str) -> None:
-    """CASES 64: never a call whose required block is gone."""
+    """Case 64: never a call whose required block is gone."""
     loop = Loop("anthropic", params)
     for number in range(1, 4):
         loop.think(number)

@@ -121,7 +121,7 @@ def test_an_empty_image_is_not_sent() -> None:
 
 
 def test_a_medium_whose_bytes_are_missing_is_never_passed_over() -> None:
-    """CASES 61; where its model is not shown it anyway, its bytes are not wanted."""
+    """Case 61; where its model is not shown it anyway, its bytes are not wanted."""
     one = medium("user", data=None)
     with pytest.raises(BlobMissing) as error:
         rendering("anthropic").add([user("look"), one])

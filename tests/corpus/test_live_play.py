@@ -127,7 +127,7 @@ def assert_replayed(recorded: Recorded, player: Player) -> None:
 
 
 def request_digest(received: Received) -> str:
-    """`provider_request_digest` as LOGFORMAT says it, of a request as it was received."""
+    """`provider_request_digest` as docs/format.md says it, of a request as it was received."""
     names = ("anthropic-version", "anthropic-beta", "openai-beta")
     kept = sorted((n.lower(), v) for n, v in received.headers.items() if n.lower() in names)
     hasher = hashlib.sha256(b"sawlog/1 request")
