@@ -95,6 +95,8 @@ class _Verification:
         self.differences: list[Difference] = []
         self.paths: dict[str, str] = {}
         self.steps = 0
+        self.built = 0
+        """Steps that have a manifest."""
         self.newest = UNKNOWN_TIME
         # The last manifest's entries, and what later ones may name: shown events with their parts.
         self.listed: list[Ref] = []
@@ -124,9 +126,14 @@ class _Verification:
     def report(self, bad_seq: int, chain: str) -> Report:
         """What was found."""
         row = self.session.row
-        foreign = self.paths.get("stored") == "absent"
-        for name in ("stored", "cold", "snapshot", *(("incremental",) if foreign else ())):
-            self.paths.setdefault(name, "ok" if self.steps else "absent")
+        checked = {
+            "stored": self.built,
+            "cold": self.steps,
+            "snapshot": self.steps,
+            **({"incremental": self.steps} if self.steps > self.built else {}),
+        }
+        for name, steps in checked.items():
+            self.paths.setdefault(name, "ok" if steps else "absent")
         return Report(
             session=self.session.id,
             name=self.session.name,
@@ -143,6 +150,7 @@ class _Verification:
 
     def _packet(self, event: Event, packet: PacketBuilt, before: State) -> None:
         self.steps += 1
+        self.built += 1
         after = fold(before, event)
         self.state = after
         self.mirror = fold(self.mirror, event)
@@ -220,7 +228,6 @@ class _Verification:
 
     def _reconstructed(self, step: int, before: State) -> None:
         self.steps += 1
-        self.paths["stored"] = "absent"
         policy = self.session.policy_of(before)
         assert policy is not None
         if self.sending is None:

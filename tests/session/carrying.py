@@ -44,6 +44,8 @@ def carried_on(log: AgentLog, one: Imported, api: str = "anthropic") -> None:
     assert [entry.text for entry in first.entries][-1] == "go on"
     report = recorded.verify()
     assert report.sound and report.steps == one.steps + 2
+    imported = ("cold", "incremental", "snapshot") if one.steps else ("cold", "snapshot")
+    assert report.paths == {path: "ok" for path in ("stored", *imported)}
 
 
 def state_of(log: AgentLog, one: Imported) -> State:
