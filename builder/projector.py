@@ -78,7 +78,9 @@ def fold(state: State, event: Event) -> State:
         case ToolStarted() | ToolDenied() | ApprovalRequested() | ApprovalDecided():
             return pairing.noted(state, event)
         case ToolsChanged():
-            return replace(state, tools=(event.seq, len(content.tools)))
+            gone = (state.tools[0],) if state.tools[0] else ()
+            tools = (event.seq, len(content.tools))
+            return replace(state, tools=tools, gaps=_gaps(state, gone))
         case PacketBuilt():
             return _packet(state, event, content)
         case AttemptSent() if event.step == state.open_step:
@@ -251,7 +253,7 @@ def _rewound(state: State, event: Event, to: int) -> State:
 
 
 def _gaps(state: State, gone: Iterable[int]) -> tuple[int, ...]:
-    # What left the news is no entry any more, and no run of a manifest may span it.
+    # What left is no entry any more, and no run of a manifest may span it.
     return tuple(sorted({*state.gaps, *gone}))
 
 

@@ -16,13 +16,14 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from sawlog.builder.build import Built, Cache, Refusal, bindings_of
+from sawlog.builder.manifest import expand
 from sawlog.builder.packet import Entry, semantic_digest
 from sawlog.builder.policy import Rules
 from sawlog.builder.profiles import profile_named
-from sawlog.builder.projector import fold, fold_all
+from sawlog.builder.projector import entry_count, fold, fold_all
 from sawlog.builder.replay import replayed
 from sawlog.builder.snapshot import decode, encode, state_digest
-from sawlog.builder.state import State
+from sawlog.builder.state import Ref, State
 from sawlog.providers.fake_replies import Call, Reply
 from sawlog.providers.strict import check
 from sawlog.store.events.conversation import (
@@ -223,8 +224,12 @@ def _check_whole(driver: Driver) -> None:
     # Law 5: incremental = cold = from any snapshot, for every prefix.
     cold = State()
     packets = iter(driver.built)
+    shown: dict[int, int] = {}
+    listed: list[Ref] = []
     for at, event in enumerate(log.events):
         cold = fold(cold, event)
+        if event.shown:
+            shown[event.seq] = entry_count(event)
         if at % 7 == 3:
             again = fold_all(decode(encode(cold)), log.events[at + 1 :])
             assert state_digest(again) == state_digest(log.state)
@@ -233,6 +238,9 @@ def _check_whole(driver: Driver) -> None:
             # Laws 1, 8: the manifest alone gives the packet back, byte for byte.
             built = next(packets)
             assert cold.sent[:] == built.refs[:]
+            # And so it does for a reader who knows the events alone, and no fold.
+            listed = expand(content.parts, listed if content.base else [], shown)
+            assert listed == built.refs[:]
             assert semantic_digest(built.entries) == content.semantic
             out = replayed(
                 content, cold.sent[:], log, profile_named(content.profile), bindings_of(cold)
