@@ -20,10 +20,10 @@ import msgspec
 from sawlog.builder.arrange import Arrangement, unit_refs
 from sawlog.builder.assembly import Assembly
 from sawlog.builder.build import Built, Cache, Refusal, Sending, bindings_of, build
-from sawlog.builder.manifest import BadManifest, expand
+from sawlog.builder.manifest import BadManifest
 from sawlog.builder.measure import measure_of
 from sawlog.builder.policy import AS_RECORDED, Rules
-from sawlog.builder.projector import FOLD, entry_count, fold
+from sawlog.builder.projector import FOLD, fold
 from sawlog.builder.replay import (
     Difference,
     Replayed,
@@ -34,7 +34,9 @@ from sawlog.builder.replay import (
 )
 from sawlog.builder.snapshot import CODEC, decode, encode, state_digest
 from sawlog.builder.state import Ref, State
+from sawlog.builder.vec import Vec
 from sawlog.findings import Report
+from sawlog.manifests import Manifests
 from sawlog.recorded import Recorded, absent_of
 from sawlog.store.checked import Check
 from sawlog.store.envelope import UNKNOWN_TIME, StoredEvent
@@ -98,9 +100,9 @@ class _Verification:
         self.built = 0
         """Steps that have a manifest."""
         self.newest = UNKNOWN_TIME
-        # The last manifest's entries, and what later ones may name: shown events with their parts.
-        self.listed: list[Ref] = []
-        self.shown: dict[int, int] = {}
+        self.manifests = Manifests()
+        self.alike = True
+        """The last manifest was read as the fold reads it."""
         self._since = 0
 
     def event(self, event: Event) -> None:
@@ -108,8 +110,7 @@ class _Verification:
         self.window.hold((event,))
         content = event.content
         before = self.state
-        if event.shown:
-            self.shown[event.seq] = entry_count(event)
+        self.manifests.see(event)
         if isinstance(content, PacketBuilt):
             self._packet(event, content, before)
         else:
@@ -158,13 +159,12 @@ class _Verification:
             return
         step = event.step
         try:
-            refs = self._listed(packet)
+            refs = self.manifests.read(packet)
             stored = self._stored(packet, after, refs)
         except (BlobMissing, BuildError, BadManifest) as error:
             self._differs(step, "stored", str(error), packet.request)
             return
-        if refs != after.sent[:]:
-            self._refs_differ(step, "stored", after.sent[:], refs)
+        self._same_as_folded(step, refs, before, after)
         found = compare(step, "stored", packet, None, stored)
         if found is not None:
             self._add(found)
@@ -172,20 +172,16 @@ class _Verification:
         self._cold(step, packet, before, refs)
         self.cache.settle(event.seq)
         if self.mirror.sent != after.sent:
-            self._refs_differ(step, "snapshot", refs, self.mirror.sent[:])
+            self._refs_differ(step, "snapshot", refs[:], self.mirror.sent[:])
 
-    def _listed(self, packet: PacketBuilt) -> list[Ref]:
-        """The entries that a manifest lists, read from it and the log alone."""
-        base = self.listed if packet.base else []
-        self.listed = expand(packet.parts, base, self.shown)
-        floor = min(
-            (ref.seq for ref in self.listed if ref.section == "history" and ref.seq), default=0
-        )
-        if len(self.shown) > 2 * len(self.listed) + SNAPSHOT_EVERY:
-            # No later manifest goes back to before what this one still shows.
-            kept = {ref.seq for ref in self.listed}
-            self.shown = {s: n for s, n in self.shown.items() if s >= floor or s in kept}
-        return self.listed
+    def _same_as_folded(self, step: int, refs: Vec[Ref], before: State, after: State) -> None:
+        """The fold reads a manifest as it stands there."""
+        start = 0
+        if self.alike and len(before.sent) <= len(refs) and after.sent.grew_from(before.sent):
+            start = len(before.sent)
+        self.alike = refs.between(start, len(refs)) == after.sent.between(start, len(after.sent))
+        if not self.alike:
+            self._refs_differ(step, "stored", after.sent[:], refs[:])
 
     def _stored(self, packet: PacketBuilt, after: State, refs: Sequence[Ref]) -> Replayed:
         used = self.stored_assembly

@@ -21,7 +21,7 @@ from tests.session.agents import python, sound
 SESSIONS = 100
 CLIENTS = 10
 LONGEST = 0.050
-"""Seconds that the loop may be blocked."""
+"""Seconds that one callback may hold the loop, in which no other task has its turn."""
 
 PROVIDER = """
 import json, sys
@@ -87,8 +87,8 @@ async def agent(log: AgentLog, name: str, client: Any) -> Reply:
                     tasks.create_task(act(call))
 
 
-class Late(NamedTuple):
-    """By how much the loop was late once: on the clock, and what this process computed meanwhile.
+class Held(NamedTuple):
+    """How long one callback held the loop: on the clock, and what its thread computed meanwhile.
 
     On a machine that others use, too, the first is theirs as well; the second is ours alone.
     """
@@ -97,17 +97,27 @@ class Late(NamedTuple):
     computed: float
 
 
-async def watched(found: list[Late]) -> None:
-    """Measure by how much the loop is late, again and again."""
-    while True:
-        clock, computed = time.perf_counter(), time.process_time()
-        await asyncio.sleep(0.002)
-        found.append(Late(time.perf_counter() - clock - 0.002, time.process_time() - computed))
+@contextlib.contextmanager
+def watched(found: list[Held]) -> Iterator[None]:
+    """Measure each callback of the loop: while one runs, no other task has its turn."""
+    original: Any = asyncio.Handle._run  # pyright: ignore[reportPrivateUsage]
+
+    def run(handle: asyncio.Handle) -> None:
+        clock, computed = time.perf_counter(), time.thread_time()
+        original(handle)
+        found.append(Held(time.perf_counter() - clock, time.thread_time() - computed))
+
+    patched: Any = asyncio.Handle
+    patched._run = run
+    try:
+        yield
+    finally:
+        patched._run = original
 
 
-async def crowd(log: AgentLog, url: str, name: str) -> list[Late]:
+async def crowd(log: AgentLog, url: str, name: str) -> list[Held]:
     """A hundred agents at once, after a few that load what is loaded on first use."""
-    found: list[Late] = []
+    found: list[Held] = []
     async with contextlib.AsyncExitStack() as closing:
         # One for ten agents: at each request a client looks at every connection that it has open,
         # which for a hundred of them takes the loop longer than all of sawlog.
@@ -119,11 +129,10 @@ async def crowd(log: AgentLog, url: str, name: str) -> list[Late]:
             await agent(log, f"{name} warm {number}", client)
         gc.collect()
         gc.freeze()  # or a full collection looks at all of the test run, once, in the middle
-        watch = asyncio.create_task(watched(found))
-        replies = await asyncio.gather(
-            *(agent(log, f"{name} {n}", clients[n % CLIENTS]) for n in range(SESSIONS))
-        )
-        watch.cancel()
+        with watched(found):
+            replies = await asyncio.gather(
+                *(agent(log, f"{name} {n}", clients[n % CLIENTS]) for n in range(SESSIONS))
+            )
         gc.unfreeze()
     assert [reply.text for reply in replies] == ["Done."] * SESSIONS
     return found
@@ -150,7 +159,7 @@ def off_the_loop(log: AgentLog) -> list[int]:
 def test_a_hundred_sessions_at_once_and_the_loop_is_never_blocked(
     any_log: AgentLog, provider: tuple[str, subprocess.Popen[str]]
 ) -> None:
-    """No wait for the database is the loop's, and what keeps it from its turn stays below 50 ms.
+    """No wait for the database is the loop's, and no callback holds it for 50 ms.
 
     Three rounds at most: whoever is kept waiting by others has more to do at once afterwards.
     """
@@ -160,14 +169,15 @@ def test_a_hundred_sessions_at_once_and_the_loop_is_never_blocked(
     measured: list[str] = []
     for round in ("one", "two", "three"):
         found = asyncio.run(asyncio.wait_for(crowd(log, url, round), 120))
-        late = max(late.clock for late in found)
-        ours = max(late.computed for late in found)
-        measured.append(f"{late * 1000:.0f} ms, {ours * 1000:.0f} ms of it ours")
-        if min(late, ours) < LONGEST:
+        clock = max(held.clock for held in found)
+        ours = max(held.computed for held in found)
+        measured.append(f"{clock * 1000:.0f} ms, {ours * 1000:.0f} ms of it ours")
+        assert len(found) > SESSIONS * 20
+        if min(clock, ours) < LONGEST:
             break
     else:
-        pytest.fail(f"the loop was late by {'; by '.join(measured)}")
-    print(f"\nthe loop was late by {measured[-1]}")
+        pytest.fail(f"one callback held the loop for {'; for '.join(measured)}")
+    print(f"\nno callback held the loop longer than {measured[-1]}")
     assert len(used) > SESSIONS * 20 and threading.get_ident() not in used
     for number in range(0, SESSIONS, 10):
         recorded = sound(log, f"{round} {number}")
