@@ -118,6 +118,7 @@ HOUSE: dict[str, Room] = {
             "exchange.py",
             "findings.py",
             "function_schema.py",
+            "manifests.py",
             "recorded.py",
             "rerender.py",
             "session.py",

@@ -8,7 +8,7 @@ import gc
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, NamedTuple
 
 import openai
@@ -98,7 +98,7 @@ class Held(NamedTuple):
 
 
 @contextlib.contextmanager
-def watched(found: list[Held]) -> Iterator[None]:
+def watched(found: list[Held]) -> Generator[None]:
     """Measure each callback of the loop: while one runs, no other task has its turn."""
     original: Any = asyncio.Handle._run  # pyright: ignore[reportPrivateUsage]
 
