@@ -220,7 +220,8 @@ def _assembled(
         )
     request = assembly.request(sending.header, sending.headers, sending.profile, bindings_of(state))
     verdicts.extend(_rendered(state, sending, request, assembly, kept, breaks))
-    base, parts = write(state, assembly.refs)
+    # What is reconstructed was never sent, and has no manifest.
+    base, parts = (0, ()) if reconstructed else write(state, assembly.refs)
     fixed = sum(assembly.units.between(0, at))
     return Built(
         header=sending.header,
