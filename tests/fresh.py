@@ -44,3 +44,16 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
     assert done.returncode == 0, done.stderr
     return done
+
+
+PEAK = """
+def peak():
+    # ru_maxrss of a child begins with what its parent had when it forked; VmHWM begins anew.
+    try:
+        with open("/proc/self/status", encoding="ascii") as status:
+            return next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
+    except OSError:
+        import resource
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+"""
+"""Source of `peak()`: the most memory, in KiB, that the process which runs it has taken."""

@@ -16,6 +16,7 @@ import pytest
 from sawlog.agentlog import open as open_log
 from tests.cli import written
 from tests.cli.command import one_sentence, sawlog, spawned
+from tests.fresh import PEAK
 
 FIELDS = (
     "session", "added", "events", "steps", "calls", "unanswered", "orphans", "opaque", "anomalies",
@@ -156,8 +157,8 @@ def test_bad_input_is_one_sentence_and_writes_nothing(
     file = bad_file(kind, tmp_path)
     store = tmp_path / "store.db"
     code = (
-        "import resource, sys\nfrom sawlog.cli import main\ncode = main(sys.argv[1:])\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\nsys.exit(code)"
+        f"{PEAK}\nimport sys\nfrom sawlog.cli import main\ncode = main(sys.argv[1:])\n"
+        "print(peak())\nsys.exit(code)"
     )
     done = subprocess.run(
         [sys.executable, "-P", "-c", code, "--store", store, "import", file, "--format", format],

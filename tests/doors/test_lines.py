@@ -16,6 +16,7 @@ from sawlog.formats.times import moment
 from sawlog.store.envelope import UNKNOWN_TIME
 from sawlog.store.errors import TooLarge, UnknownFormat
 from sawlog.store.jsonslices import elements, fields, object_of, source_at
+from tests.fresh import PEAK
 
 
 def read(path: Path, bounds: Bounds = BOUNDS) -> tuple[list[Line], list[str]]:
@@ -202,12 +203,12 @@ def test_a_line_of_a_gigabyte_is_refused_in_bounded_memory(tmp_path: Path, fill:
             for _ in range(1024):
                 file.write(fill.encode() * 1024**2)
     program = (
-        "import resource, sys, pathlib\n"
+        f"{PEAK}\nimport sys, pathlib\n"
         "from sawlog.formats.lines import Lines, TooLarge\n"
         "try: list(Lines(pathlib.Path(sys.argv[1])))\n"
         "except TooLarge as error: print(error.line)\n"
         "except Exception as error: print(type(error).__name__)\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+        "print(peak())\n"
     )
     out = subprocess.run(
         [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True
