@@ -16,7 +16,7 @@ from sawlog.builder.policy import AS_RECORDED, Rules
 from sawlog.builder.profiles import Profile, profile_for, profile_named, profile_of
 from sawlog.builder.projector import entry_count, fold
 from sawlog.builder.render import renderer_for
-from sawlog.builder.replay import Replayed, replayed
+from sawlog.builder.replay import Replayed, replayed, sent_under
 from sawlog.builder.state import Ref, State
 from sawlog.store.directory import SessionRow
 from sawlog.store.envelope import UNKNOWN_TIME
@@ -228,13 +228,7 @@ class Recorded:
             built_at=event.seq,
             sees=event.seq - 1,
             as_of=packet.as_of,
-            header=Header(
-                packet.api,
-                text_of(packet.model, self._window),
-                text_of(packet.params, self._window),
-                packet.profile,
-                packet.renderer,
-            ),
+            header=sent_under(packet, self._window),
             refs=out.refs,
             entries=out.entries,
             missing=packet.missing,
