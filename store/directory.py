@@ -3,9 +3,8 @@
 A session is found by tenant and id (or name) and by nothing else; one that belongs to another
 tenant and one that does not exist give the same answer.
 
-Head and digest are proved by the chain. The rest of a row is proved by nothing but its check number
-`crc`, which changes with it; the end of a lease, which is no record, and the time of the last
-append, which the last event holds, are not in it.
+Head and digest are proved by the chain, the time of the last append by the last event. The rest of
+a row is proved by nothing but its check number `crc`, which changes with it.
 """
 
 from __future__ import annotations
@@ -134,6 +133,7 @@ def crc(tenant: str, row: SessionRow) -> int:
         row.source_id,
         row.fence,
         row.owner,
+        row.expires_at,
         row.created_at,
         row.parent,
         _line(row.ancestors),
@@ -142,7 +142,7 @@ def crc(tenant: str, row: SessionRow) -> int:
 
 def fits(tenant: str, row: Row) -> bool:
     """True when a row's check number is that of a session of this tenant."""
-    found: bool = row[13] == _crc(tenant, *row[1:4], *row[6:8], row[9], *row[11:13])
+    found: bool = row[13] == _crc(tenant, *row[1:4], *row[6:10], *row[11:13])
     return found
 
 
@@ -248,7 +248,7 @@ def insert(
             if last >= head:
                 break
     ancestors = _line(line)
-    check = _crc(tenant, session, name, source_id, 0, None, now, parent, ancestors)
+    check = _crc(tenant, session, name, source_id, 0, None, None, now, parent, ancestors)
     values = (tenant, session, name, source_id, head, digest, now, now, parent, ancestors, check)
     return tx.run(_INSERT, values) == 1
 

@@ -24,7 +24,6 @@ _TAKE = (
     "UPDATE sawlog.sessions SET fence = ?, owner = ?, expires_at = ?, crc = ? "
     "WHERE sid = ? AND fence = ?"
 )
-_RENEW = "UPDATE sawlog.sessions SET expires_at = ? WHERE sid = ? AND fence = ? AND owner = ?"
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -87,9 +86,10 @@ class Leases:
         """The lease, prolonged to `ttl` seconds from now. Raises Fenced when it was taken over."""
         with self._database.write() as tx:
             row = directory.hold(tx, self._tenant, lease.session)
-            expires_at = tx.now(self._clock) + int(ttl * 1_000_000)
-            if not tx.run(_RENEW, (expires_at, row.sid, lease.token, lease.owner)):
+            if (row.fence, row.owner) != (lease.token, lease.owner):
                 raise fenced(row)
+            expires_at = tx.now(self._clock) + int(ttl * 1_000_000)
+            self._take(tx, row, row.fence, row.owner, expires_at)
         return msgspec.structs.replace(lease, expires_at=expires_at)
 
     def release(self, lease: Lease) -> bool:

@@ -29,7 +29,7 @@ from sawlog.store.exchange import export, lines_of, load
 from sawlog.store.follow import follow
 from sawlog.store.log import Log
 from sawlog.store.objects import FileObjects
-from tests.store import independent_reader
+from tests.store import independent_payloads, independent_reader
 from tests.store.files import (
     event,
     file_of,
@@ -407,6 +407,7 @@ def test_real_transcripts_read_without_sawlog_and_come_in_the_same(
     for row in source.sessions():
         path.write_bytes(file_of(source, row))
         assert independent_reader.read(str(path)) == (row.id.hex(), row.head, row.digest.hex())
+        assert independent_payloads.check(str(path)) == row.head
         with path.open("rb") as lines:
             there = load(other, lines_of(lines))
         assert there.source_id == row.source_id

@@ -24,7 +24,7 @@ from sawlog.store.exchange import export, load
 from sawlog.store.exported import event_of
 from sawlog.store.log import Log
 from sawlog.store.text import plain
-from tests.store import independent_reader
+from tests.store import independent_payloads, independent_reader
 from tests.store.make_golden import HEADS, ODD_JSON, ODD_TEXTS, REGISTRY, Reading, make
 from tests.store.stores import ROOT
 
@@ -103,6 +103,7 @@ def test_the_independent_reader_finds_the_heads(file: Path) -> None:
     assert hashlib.sha256(file.read_bytes()).hexdigest() == wanted["sha256"]
     found = independent_reader.read(str(file))
     assert found == (wanted["session"], wanted["head"], wanted["digest"])
+    assert independent_payloads.check(str(file)) == wanted["head"]
 
 
 def python_of(version: str) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 
+import msgspec
 import pytest
 
+from sawlog.store import directory
 from sawlog.store.database import Database
 from sawlog.store.errors import Conflict, Fenced, Leased, StoreError
 from sawlog.store.lease import Lease, Renewer
@@ -15,8 +17,10 @@ from tests.store.stores import REGISTRY, deed, made, note
 
 def expire(log: Log, session: bytes) -> None:
     """Let the lease in the session's row have expired, by whatever clock counts."""
+    row = msgspec.structs.replace(log.get(session), expires_at=1)
+    values = (row.expires_at, directory.crc(log.tenant, row), row.sid)
     with log.database.write() as tx:
-        assert tx.run("UPDATE sawlog.sessions SET expires_at = 1 WHERE id = ?", (session,)) == 1
+        assert tx.run("UPDATE sawlog.sessions SET expires_at = ?, crc = ? WHERE sid = ?", values)
 
 
 def test_a_lease_is_held_by_one_and_names_its_owner(log: Log) -> None:
