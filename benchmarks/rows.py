@@ -1,6 +1,6 @@
 """Times the rows of the cost table that exist, each against the bare driver in the same run.
 
-    python benchmarks/rows.py WORKLOAD [--steps 100 1000] [--window 200000] [--postgres URL]
+    python benchmarks/rows.py WORKLOAD [--steps 100 1000] [--window 200000]
 
 WORKLOAD is a Python file with `load(n)`: a list of steps, each a list of parts with `kind` (`user`,
 `assistant`, `tool_call`, `tool_result`, `state`). Ratios are what counts; times are this machine's.
@@ -315,6 +315,14 @@ def session_rows(folder: str, workload: str, sizes: list[int], window: int) -> N
         print(f"13 cold process to a shown session: {cold:.2f} s")
 
 
+def repeated_row(folder: str, workload: str, window: int) -> None:
+    """Each result text twenty times."""
+    steps = load(workload, 1000, "repeat")
+    out = record(f"{folder}/repeat.db", steps, window)
+    raw = sum(len(json.dumps(part)) for step in steps for part in step)
+    print(f"9  the same, each text 20 times: {out['bytes'] / raw:.2f} x JSON (target <= 0.18)")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("workload")
@@ -324,6 +332,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         append_rows(folder, load(given.workload, 400))
         session_rows(folder, given.workload, given.steps, given.window)
+        repeated_row(folder, given.workload, given.window)
 
 
 if __name__ == "__main__":
