@@ -74,6 +74,8 @@ HOUSE: dict[str, Room] = {
             "store/sidelock.py",
             "store/snapshots.py",
             "store/sqlitefile.py",
+            "store/sqlitetransaction.py",
+            "store/sqlitewriter.py",
         ),
         ("store values", "first use", "msgspec", "psycopg", "sqlalchemy", "zstandard"),
     ),

@@ -108,7 +108,7 @@ def test_a_strangers_lock_is_waited_for_and_then_named(tmp_path: Path) -> None:
 def test_the_wal_is_moved_into_the_database_as_it_grows_and_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sawlog.store.sqlite.CHECKPOINT_BYTES", 200_000)
+    monkeypatch.setattr("sawlog.store.sqlitewriter.CHECKPOINT_BYTES", 200_000)
     path = tmp_path / "store.db"
     wal = tmp_path / "store.db-wal"
     with open_database(path) as database:

@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 
 from sawlog import migrations
-from sawlog.store import sqlite as sqlite_store
+from sawlog.store import sqlitewriter
 from sawlog.store.database import open_database
 from sawlog.store.errors import StoreError
 from sawlog.store.exchange import lines_of, load
@@ -42,7 +42,7 @@ def write(url: str, run: int, acknowledge: Connection) -> None:
     Every third run moves its WAL into the database all the time.
     """
     if run % 3 == 0:
-        sqlite_store.CHECKPOINT_BYTES = 50_000
+        sqlitewriter.CHECKPOINT_BYTES = 50_000
     with open_database(url) as database:
         log = Log(database, registry=REGISTRY)
         session = log.session("s", create=True)
