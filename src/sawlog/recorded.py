@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from sawlog.bindings import Bindings
-from sawlog.builder.build import Built, Refusal, Sending, build
+from sawlog.builder.build import Refusal, Sending
 from sawlog.builder.contents import text_of
 from sawlog.builder.manifest import expand
-from sawlog.builder.packet import Entry, Header, Request
-from sawlog.builder.policy import AS_RECORDED, Rules
-from sawlog.builder.profiles import Profile, profile_for, profile_named, profile_of
+from sawlog.builder.profiles import Profile, profile_named, profile_of
 from sawlog.builder.projector import entry_count, fold
-from sawlog.builder.render import renderer_for
 from sawlog.builder.replay import Replayed, replayed, sent_under
 from sawlog.builder.state import Ref, State
+from sawlog.reconstructing import foreign_sending, reconstruct
+from sawlog.steppacket import StepPacket, reconstructed_packet, replayed_packet
 from sawlog.store.directory import SessionRow
 from sawlog.store.envelope import UNKNOWN_TIME
 from sawlog.store.errors import NoStep, Refused
@@ -40,34 +37,6 @@ if TYPE_CHECKING:
     from sawlog.findings import Change, Report, Why
 
 _LOOK = 64
-
-
-class StepPacket(msgspec.Struct, frozen=True):
-    """The packet of a recorded step.
-
-    `origin` is `built` (recorded before it was sent) or `reconstructed` (from a foreign file,
-    which shows the step and not its request). `built_at` is the seq of its packet.built (0: none),
-    `sees` the last event that it was built over. `as_of` is the time that it was built for, in
-    microseconds UTC; for a reconstruction the newest time among those events, UNKNOWN_TIME if none
-    has one. `missing` names what is not in it, such as what the model saw and a foreign file does
-    not hold.
-    """
-
-    origin: str
-    built_at: int
-    sees: int
-    as_of: int
-    header: Header
-    refs: Sequence[Ref]
-    entries: Sequence[Entry]
-    missing: tuple[str, ...]
-    semantic: str
-    request: Request
-
-    @property
-    def body(self) -> bytes:
-        """The request's body."""
-        return self.request.body
 
 
 class Recorded:
@@ -223,18 +192,7 @@ class Recorded:
         refs = self._expanded(event, packet)
         self._window.prefetch(refs)
         out: Replayed = replayed(packet, refs, self._window, self.profile_of(packet), self.binding)
-        return StepPacket(
-            origin="built",
-            built_at=event.seq,
-            sees=event.seq - 1,
-            as_of=packet.as_of,
-            header=sent_under(packet, self._window),
-            refs=out.refs,
-            entries=out.entries,
-            missing=packet.missing,
-            semantic=out.semantic,
-            request=out.request,
-        )
+        return replayed_packet(event.seq, packet, sent_under(packet, self._window), out)
 
     def _expanded(self, event: Event, packet: PacketBuilt) -> list[Ref]:
         """The entries of a packet, along its manifests down to a full one."""
@@ -272,21 +230,17 @@ class Recorded:
             state = fold(state, event)
             newest = max(newest, event.occurred_at)
         policy = self.policy_of(state)
-        chosen = sending or self.foreign_sending(policy, model)
-        rules = Rules(policy.policy, policy.measure) if policy else Rules(AS_RECORDED)
-        built = build(
+        built = reconstruct(
             state,
-            rules,
-            chosen,
+            policy,
+            sending or foreign_sending(policy, model),
             newest,
             self._window,
-            allow_waiting=True,
-            reconstructed=True,
-            missing=absent_of(state) if model or sending else (*absent_of(state), "model"),
+            unknown=() if model or sending else ("model",),
         )
         if isinstance(built, Refusal):
             raise Refused(built.reason, built.message, built.needs)
-        return reconstruction(built, sees)
+        return reconstructed_packet(built, sees)
 
     def policy_of(self, state: State) -> PolicySet | None:
         """The rules in force in a state."""
@@ -294,20 +248,6 @@ class Recorded:
             return None
         content = self._window.event(state.policy).content
         return content if isinstance(content, PolicySet) else None
-
-    def foreign_sending(self, policy: PolicySet | None, model: str = "") -> Sending:
-        """What an import's steps go out under: the base profile and renderer recorded with it."""
-        if policy is None or policy.profile is None or policy.renderer is None:
-            raise NoStep("this import names no profile: it cannot be rebuilt")
-        profile = profile_named(policy.profile)
-        header = Header(
-            profile.api,
-            model or "unknown",
-            base_params(profile.api),
-            profile.named,
-            policy.renderer,
-        )
-        return Sending(header, profile)
 
     def profile_of(self, packet: PacketBuilt) -> Profile:
         """The profile of a packet: a released one, or the caller's own out of the log."""
@@ -326,46 +266,6 @@ class Recorded:
         raise NoStep(
             f"the profile {packet.profile} of this packet is not in the log under its digest"
         )
-
-
-def reconstruction(built: Built, sees: int) -> StepPacket:
-    """A built packet of an import, as a step's packet."""
-    return StepPacket(
-        origin="reconstructed",
-        built_at=0,
-        sees=sees,
-        as_of=built.as_of,
-        header=built.header,
-        refs=built.refs,
-        entries=built.entries,
-        missing=built.missing,
-        semantic=built.semantic,
-        request=built.request,
-    )
-
-
-def absent_of(state: State) -> tuple[str, ...]:
-    """What the model saw and a foreign file does not hold: named, never invented."""
-    absent: list[str] = []
-    if not state.system:
-        absent.append("system_text")
-    if not state.tools[0]:
-        absent.append("tool_schemas")
-    if state.summary_lost:
-        absent.append("compaction_summary")
-    absent.append("request_parameters")
-    return tuple(absent)
-
-
-def base_params(api: str) -> str:
-    """Parameters that an API does not do without, for packets whose own are not known."""
-    return '{"max_tokens":4096}' if api == "anthropic" else "{}"
-
-
-def sending_for(api: str, model: str) -> Sending:
-    """What a packet goes out under for another provider than the recorded one."""
-    profile, _ = profile_for(api, model)
-    return Sending(Header(api, model, base_params(api), profile.named, renderer_for(api)), profile)
 
 
 class Steps:

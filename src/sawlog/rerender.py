@@ -5,7 +5,9 @@ from __future__ import annotations
 from sawlog.builder.assembly import Assembly
 from sawlog.builder.measure import measure_of
 from sawlog.builder.policy import Rules
-from sawlog.recorded import Recorded, StepPacket, sending_for
+from sawlog.reconstructing import sending_for
+from sawlog.recorded import Recorded
+from sawlog.steppacket import StepPacket
 from sawlog.store.errors import Refused
 from sawlog.store.text import BlobMissing
 

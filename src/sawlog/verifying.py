@@ -37,7 +37,8 @@ from sawlog.builder.state import Ref, State
 from sawlog.builder.vec import Vec
 from sawlog.findings import Report
 from sawlog.manifests import Manifests
-from sawlog.recorded import Recorded, absent_of
+from sawlog.reconstructing import absent_of, foreign_sending
+from sawlog.recorded import Recorded
 from sawlog.store.checked import Check
 from sawlog.store.envelope import UNKNOWN_TIME, StoredEvent
 from sawlog.store.errors import BuildError, Damaged, NoSession
@@ -227,7 +228,7 @@ class _Verification:
         policy = self.session.policy_of(before)
         assert policy is not None
         if self.sending is None:
-            self.sending = self.session.foreign_sending(policy)
+            self.sending = foreign_sending(policy)
         rules = Rules(policy.policy, policy.measure)
         try:
             warm = build(

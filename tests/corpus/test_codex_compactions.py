@@ -16,14 +16,14 @@ import pytest
 
 from sawlog.agentlog import AgentLog
 from sawlog.agentlog import open as open_log
-from sawlog.builder.build import Built, Cache, build
+from sawlog.builder.build import Built, Cache
 from sawlog.builder.packet import Entry
-from sawlog.builder.policy import AS_RECORDED, Rules
 from sawlog.builder.projector import fold
 from sawlog.builder.state import State
 from sawlog.importing import import_path
 from sawlog.providers.strict import APIS
-from sawlog.recorded import Recorded, absent_of, sending_for
+from sawlog.reconstructing import reconstruct, sending_for
+from sawlog.recorded import Recorded
 from sawlog.store.events.lifecycle import CompactionCompleted
 from tests.corpus.files import WHY_NOT, files, objects, short
 
@@ -97,10 +97,7 @@ def steps(recorded: Recorded) -> Iterator[Step]:
 
 def packet(recorded: Recorded, state: State, api: str, cache: Cache) -> Built:
     """The packet of a state for a model of that API."""
-    built = build(
-        state, Rules(AS_RECORDED), sending_for(api, "unknown"), 0, recorded.window, cache,
-        allow_waiting=True, reconstructed=True, missing=absent_of(state),
-    )  # fmt: skip
+    built = reconstruct(state, None, sending_for(api, "unknown"), 0, recorded.window, cache)
     assert isinstance(built, Built), built
     return built
 

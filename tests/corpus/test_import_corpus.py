@@ -9,14 +9,14 @@ import pytest
 
 from sawlog.agentlog import AgentLog
 from sawlog.agentlog import open as open_log
-from sawlog.builder.build import Built, Cache, Refusal, build
-from sawlog.builder.policy import AS_RECORDED, Rules
+from sawlog.builder.build import Built, Cache, Refusal
 from sawlog.builder.projector import fold
 from sawlog.builder.state import State
 from sawlog.findings import Report
 from sawlog.importing import Imported, import_path
 from sawlog.providers.strict import APIS, check
-from sawlog.recorded import Recorded, absent_of, sending_for
+from sawlog.reconstructing import reconstruct, sending_for
+from sawlog.recorded import Recorded
 from sawlog.store.events.base import Payload
 from sawlog.store.events.lifecycle import SessionCreated
 from tests.corpus.files import counted, lines, named, params
@@ -98,10 +98,8 @@ def checked(recorded: Recorded) -> int:
 
 def packet(recorded: Recorded, state: State, api: str, as_of: int, cache: Cache) -> Built | None:
     """The packet of the state for a model of that API; None where nothing is to be sent."""
-    built = build(
-        state, Rules(AS_RECORDED), sending_for(api, "unknown"), as_of, recorded.window, cache,
-        allow_waiting=True, reconstructed=True, missing=absent_of(state),
-    )  # fmt: skip
+    sending = sending_for(api, "unknown")
+    built = reconstruct(state, None, sending, as_of, recorded.window, cache)
     if isinstance(built, Refusal):
         assert built.reason == "nothing_to_send", built
         return None

@@ -14,7 +14,7 @@ from sawlog.builder.projector import fold
 from sawlog.builder.state import State
 from sawlog.importing import import_path
 from sawlog.providers.strict import APIS, check
-from sawlog.recorded import absent_of, sending_for
+from sawlog.reconstructing import reconstruct, sending_for
 from sawlog.store.envelope import UNKNOWN_TIME, NewEvent
 from sawlog.store.events.conversation import ApprovalDecided
 from tests.session.agents import next_step
@@ -142,17 +142,7 @@ def test_packets_grow_and_are_those_built_afresh(file: Path, log: AgentLog) -> N
             recorded.window.hold((event,))
             for api in APIS if event.step > state.step else ():
                 warm, cold = (
-                    build(
-                        state,
-                        Rules(AS_RECORDED),
-                        sending_for(api, "any"),
-                        0,
-                        recorded.window,
-                        cache,
-                        allow_waiting=True,
-                        reconstructed=True,
-                        missing=absent_of(state),
-                    )  # fmt: skip
+                    reconstruct(state, None, sending_for(api, "any"), 0, recorded.window, cache)
                     for cache in (caches[api], None)
                 )
                 if isinstance(warm, Built) and isinstance(cold, Built):

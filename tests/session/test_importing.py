@@ -15,7 +15,7 @@ from sawlog.agentlog import AgentLog
 from sawlog.builder.policy import AS_RECORDED
 from sawlog.builder.profiles import Profile
 from sawlog.importing import import_path, read_file
-from sawlog.recorded import sending_for
+from sawlog.reconstructing import sending_for
 from sawlog.store.errors import ConfigError, Leased, UnknownFormat
 from sawlog.store.events.steps import PolicySet
 from tests.session.agents import opened, python

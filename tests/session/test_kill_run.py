@@ -13,7 +13,7 @@ from sawlog.builder.policy import Rules
 from sawlog.builder.projector import fold_all
 from sawlog.builder.state import State
 from sawlog.providers.strict import check
-from sawlog.recorded import sending_for
+from sawlog.reconstructing import sending_for
 from tests.session import killed
 
 KILLS = 200

@@ -11,7 +11,8 @@ from sawlog.cli.output import excerpt, say, table, visible, write_bytes, write_j
 from sawlog.cli.show import All, Json
 
 if TYPE_CHECKING:
-    from sawlog.recorded import Recorded, StepPacket
+    from sawlog.recorded import Recorded
+    from sawlog.steppacket import StepPacket
 
 
 def packet(
