@@ -67,6 +67,13 @@ class Arrangement:
             self._place(news[at])
         self._news = news
 
+    def entries(self, state: State) -> list[list[Ref]]:
+        """The entries of each unit, in order, once what is new in the state's news is taken in."""
+        self.feed(state)
+        waiting = {call.seq: call for call in state.waiting}
+        trims = frozenset(state.trims)
+        return [unit_refs(unit, waiting, trims) for unit in self.units]
+
     def aside(self) -> list[News]:
         """The news that packets do not show, each for the reason that its flag names."""
         return [*self._aside, *self._ahead.values()]

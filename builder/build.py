@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 from msgspec.structs import replace
 
-from sawlog.builder.arrange import Arrangement, synthetic_kind, unit_refs
+from sawlog.builder.arrange import Arrangement, synthetic_kind
 from sawlog.builder.assembly import Assembly
 from sawlog.builder.contents import Contents
 from sawlog.builder.cutting import cut_to_fit
@@ -140,7 +140,6 @@ def build(
     cache = cache or Cache()
     if state.blocked:
         return Refusal("blocked", state.blocked, ("a release of sawlog that knows it",))
-    waiting = {call.seq: call for call in state.waiting}
     for call in state.waiting:
         if not call.gone and not allow_waiting and synthetic_kind(call) == "awaiting_approval":
             return Refusal(
@@ -148,13 +147,11 @@ def build(
                 f"the call of event {call.seq} waits for approval {call.approval}",
                 (str(call.approval),),
             )
-    cache.arrangement.feed(state)
-    trims = frozenset(state.trims)
     news: list[Ref] = []
     borders: list[int] = []
-    for unit in cache.arrangement.units:
+    for unit in cache.arrangement.entries(state):
         borders.append(len(news))
-        news.extend(unit_refs(unit, waiting, trims))
+        news.extend(unit)
     cache.borders = frozenset((*borders, len(news)))
     header = header_refs(state)
     try:

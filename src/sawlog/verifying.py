@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 import msgspec
 
-from sawlog.builder.arrange import Arrangement, unit_refs
+from sawlog.builder.arrange import Arrangement
 from sawlog.builder.assembly import Assembly
 from sawlog.builder.build import Built, Cache, Refusal, Sending, bindings_of, build
 from sawlog.builder.manifest import BadManifest
@@ -37,13 +38,13 @@ from sawlog.builder.state import Ref, State
 from sawlog.builder.vec import Vec
 from sawlog.findings import Report
 from sawlog.manifests import Manifests
-from sawlog.reconstructing import absent_of, foreign_sending
+from sawlog.reconstructing import foreign_sending, reconstruct
 from sawlog.recorded import Recorded
 from sawlog.store.checked import Check
 from sawlog.store.envelope import UNKNOWN_TIME, StoredEvent
 from sawlog.store.errors import BuildError, Damaged, NoSession
 from sawlog.store.event import Event, decoded
-from sawlog.store.events.steps import PacketBuilt
+from sawlog.store.events.steps import PacketBuilt, PolicySet
 from sawlog.store.text import BlobMissing
 
 SNAPSHOT_EVERY = 250
@@ -229,12 +230,8 @@ class _Verification:
         assert policy is not None
         if self.sending is None:
             self.sending = foreign_sending(policy)
-        rules = Rules(policy.policy, policy.measure)
         try:
-            warm = build(
-                before, rules, self.sending, self.newest, self.window, self.cache,
-                allow_waiting=True, reconstructed=True, missing=absent_of(before),
-            )  # fmt: skip
+            warm = reconstruct(before, policy, self.sending, self.newest, self.window, self.cache)
         except BuildError as error:
             self._differs(step, "incremental", str(error), "")
             return
@@ -246,16 +243,13 @@ class _Verification:
         self._same_refs(step, "cold", warm, _arranged(before, Arrangement()))
         self._same_refs(step, "snapshot", warm, _arranged(self.mirror, self.mirrored))
         if step % AFRESH_EVERY == 1:
-            self._rebuilt(step, before, rules, warm)
+            self._rebuilt(step, before, policy, warm)
 
-    def _rebuilt(self, step: int, before: State, rules: Rules, warm: Built) -> None:
+    def _rebuilt(self, step: int, before: State, policy: PolicySet, warm: Built) -> None:
         """The same packet without any cache: equal entries must give equal bytes, too."""
         assert self.sending is not None
         self.window.prefetch(warm.refs)
-        cold = build(
-            before, rules, self.sending, self.newest, self.window, None,
-            allow_waiting=True, reconstructed=True, missing=absent_of(before),
-        )  # fmt: skip
+        cold = reconstruct(before, policy, self.sending, self.newest, self.window)
         if isinstance(cold, Refusal):
             self._differs(step, "cold", cold.reason, warm.request.digest)
         elif cold.semantic != warm.semantic or cold.request.digest != warm.request.digest:
@@ -314,13 +308,7 @@ class _Verification:
 
 
 def _arranged(state: State, arrangement: Arrangement) -> list[Ref]:
-    arrangement.feed(state)
-    waiting = {call.seq: call for call in state.waiting}
-    trims = frozenset(state.trims)
-    refs: list[Ref] = []
-    for unit in arrangement.units:
-        refs.extend(unit_refs(unit, waiting, trims))
-    return refs
+    return list(chain.from_iterable(arrangement.entries(state)))
 
 
 def _hex(data: bytes) -> str:
