@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sawlog.store.events import conversation, lifecycle, steps, world
+from sawlog.store.events import conversation, inbox, items, lifecycle, steps, world
 from sawlog.store.events.registry import Registry
 
 CORE = Registry(
@@ -19,6 +19,7 @@ CORE = Registry(
         conversation.MessageSystem,
         conversation.MessageAssistant,
         conversation.ToolRequested,
+        conversation.ToolChecked,
         conversation.ToolStarted,
         conversation.ToolFinished,
         conversation.ToolDenied,
@@ -26,6 +27,15 @@ CORE = Registry(
         conversation.ApprovalDecided,
         world.ObservationRecorded,
         world.ToolsChanged,
+        world.WorldChanged,
+        world.FileObserved,
+        world.FileChanged,
+        items.ItemOffered,
+        items.ItemWithdrawn,
+        items.TaskSet,
+        inbox.InboxInjected,
+        inbox.InboxClaimed,
+        inbox.InboxCancelled,
         steps.PacketBuilt,
         steps.PacketRecorded,
         steps.AttemptSent,
@@ -38,6 +48,7 @@ CORE = Registry(
         steps.StepRefused,
         steps.StepAbandoned,
         steps.PolicySet,
+        steps.MeasureRecorded,
     )
 )
 """The types that come with this release; `CORE.extended(...)` adds others."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sawlog.store.content import Part
-from sawlog.store.events.base import EventId, Payload
+from sawlog.store.events.base import EventId, Named, Payload
 from sawlog.store.events.registry import event
 from sawlog.store.events.world import Saw
 from sawlog.store.text import Text
@@ -62,6 +62,16 @@ class ToolRequested(Payload, frozen=True):
     kind: str = "json"
     namespace: Text = ""
     item: Text = ""
+
+
+@event("tool.checked", 1)
+class ToolChecked(Payload, frozen=True):
+    """What a gateway policy said of a call before it was run: `allow`, `deny` or `ask`, and why."""
+
+    call: EventId
+    policy: Named
+    verdict: str
+    reason: str = ""
 
 
 @event("tool.started", 1)

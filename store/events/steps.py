@@ -204,3 +204,23 @@ class PolicySet(Payload, frozen=True):
     params: Text = ""
     policy_text: Text = ""
     profile_text: Text = ""
+
+
+@event("measure.recorded", 1)
+class MeasureRecorded(Payload, frozen=True):
+    """What a step cost, as the provider reported it, and what later packets count with.
+
+    `units` is what the packet took in the measure named; `input`, `output` and `cached` are tokens
+    (-1: not reported). `per_mille` is the calibration in force from here on: tokens for a thousand
+    units. `assembly` and `retrieval` are microseconds spent on building and on fetching.
+    """
+
+    measure: Named
+    units: int
+    input: int = -1
+    output: int = -1
+    cached: int = -1
+    retries: int = 0
+    per_mille: int = 1000
+    assembly: int = -1
+    retrieval: int = -1
