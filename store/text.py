@@ -146,10 +146,3 @@ def plain(text: Text, blobs: Mapping[str, bytes]) -> str:
             raise BlobMissing(text.blob) from None
         return raw.decode("utf-8", "surrogatepass")
     return base64.b64decode(text.wtf8).decode("utf-8", "surrogatepass")
-
-
-def size_of(text: Text) -> int:
-    """Raw bytes of a text, without its contents."""
-    if isinstance(text, str):
-        return len(text) if text.isascii() else len(text.encode())
-    return text.size if text.blob else len(base64.b64decode(text.wtf8))

@@ -27,7 +27,7 @@ from sawlog.builder.projector import FOLD
 from sawlog.builder.render import renderer_for
 from sawlog.formats.base import ForeignEvent, ForeignRecord, ForeignSession
 from sawlog.formats.lines import check_head
-from sawlog.store.directory import LONGEST_NAME, SessionRow, is_name
+from sawlog.store.directory import SessionRow, is_name, source_name
 from sawlog.store.envelope import UNKNOWN_TIME, Blob, NewEvent, StoredEvent
 from sawlog.store.errors import ConfigError, Conflict, UnknownFormat
 from sawlog.store.event import decoded
@@ -196,7 +196,7 @@ class _Import:
         self._log = log
         self._session = session
         self._progress = progress
-        self._source_id = _source_id(session)
+        self._source_id = source_name(session.format, session.source_id)
         self._digests = [record.digest for record in session.records]
 
     def placed(self) -> SessionRow:
@@ -310,15 +310,6 @@ class _Import:
             )
             for payload, part in ((created, "created"), (policy, "policy"))
         ]
-
-
-def _source_id(session: ForeignSession) -> str:
-    """The directory's source id: the format and the foreign id, digested where it is too long."""
-    text = f"{session.format}:{session.source_id}"
-    if len(text) <= LONGEST_NAME and text.isprintable() and text.isascii():
-        return text
-    digest = hashlib.sha256(session.source_id.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{session.format}:sha256:{digest}"
 
 
 def _read_stored(log: Log, row: SessionRow) -> _Stored:

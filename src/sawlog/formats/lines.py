@@ -83,7 +83,6 @@ class Lines:
         self.path = path
         self.bounds = bounds
         self.anomalies: list[str] = []
-        self.torn = False
         self._position = 0
 
     def __iter__(self) -> Iterator[Line]:
@@ -112,7 +111,6 @@ class Lines:
             )
         if pending is not None:
             number, text = pending
-            self.torn = True
             size = len(_bytes(text))
             self.anomalies.append(
                 f"line {number}: torn tail of {size} bytes, not imported; a longer file adds it"
