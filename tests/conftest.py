@@ -11,9 +11,11 @@ from hypothesis import settings
 
 from tests.postgres import PostgresServer
 
-# A developer's own store and server are never touched, whatever the shell says of them.
+# A developer's own store and server are never touched, whatever the shell says of them. What stays
+# is how many logs the laws are tried on: see test_laws.py.
 for _name in [name for name in os.environ if name.startswith(("PG", "SAWLOG_"))]:
-    del os.environ[_name]
+    if _name != "SAWLOG_TEST_LOGS":
+        del os.environ[_name]
 
 # The suite tries the same examples at each run; `make test-long` looks for new ones.
 settings.register_profile("suite", deadline=None, derandomize=True, print_blob=True)

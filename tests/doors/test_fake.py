@@ -29,6 +29,7 @@ from sawlog.providers.fake import (
     Script,
     ScriptError,
     Step,
+    main,
     read_script,
     tool_use_failed,
 )
@@ -264,6 +265,21 @@ def test_served_from_another_process(served: tuple[str, Path]) -> None:
     lines = [json.loads(line) for line in (log / "received.jsonl").read_text().splitlines()]
     assert [line["status"] for line in lines] == [200, 200, 400, 529, 0]
     assert (log / "0003-openai-chat.json").read_bytes() == b"{}"
+
+
+def test_the_help_shows_a_script_that_can_be_played(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    shown = capsys.readouterr().out
+    path = tmp_path / "replies.json"
+    path.write_text(shown[shown.index("  [\n") : shown.index("\n  ]") + 4])
+    call = Call("read_file", {"path": "a.py"})
+    assert read_script(path) == [
+        Reply("I look.", calls=[call]), HttpError(529), Hang(2.5), Drop(),
+        Reply("Done.", "It is simple.", []),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,32 @@ _ANTHROPIC_ERRORS = {  # the type that goes with a status; 400 and others: inval
 }
 _OPENAI_ERRORS = {429: "rate_limit_exceeded", 500: "server_error", 503: "server_error"}
 
+_HELP = """\
+Serve a script of answers as if a model gave them, to test an agent against.
+
+The first line printed is the base URL. Give it to the client in the provider's
+place: Anthropic's and DeepSeek's take it as it is, OpenAI's with /v1 behind it.
+Any API key will do. Ctrl-C stops it.
+"""
+_EXAMPLE = """\
+a script, say replies.json:
+  [
+    {"text": "I look.", "calls": [{"name": "read_file", "arguments": {"path": "a.py"}}]},
+    {"error": {"status": 529}},
+    {"hang": 2.5},
+    {"drop": true},
+    {"thinking": "It is simple.", "text": "Done."}
+  ]
+
+Each request takes the next answer: a reply (text, thinking, calls; stop and
+model where they matter, parts for another order, raw for a whole body), an
+error, or a connection that is dropped after some seconds or at once. What the
+real provider would refuse is refused as it would be, and takes no answer.
+Streams are refused, too.
+
+  python -m sawlog.providers.fake --script replies.json --port 8787 --log received
+"""
+
 
 class FakeProvider:
     """The server: entered as a context it listens; left, it is gone with all its connections.
@@ -262,11 +288,21 @@ def _error(api: str, error: HttpError, headers: dict[str, str]) -> Answer:
 def main(arguments: list[str] | None = None) -> int:
     """Serves a script until SIGINT or SIGTERM; prints the base URL as its first line."""
     parser = argparse.ArgumentParser(
-        prog="python -m sawlog.providers.fake", description=FakeProvider.__doc__
+        prog="python -m sawlog.providers.fake",
+        description=_HELP,
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
-    parser.add_argument("--script", type=Path, required=True, help="a JSON list of answers")
-    parser.add_argument("--log", type=Path, help="a directory for the received bodies")
+    parser.add_argument(
+        "--script", type=Path, required=True, help="a file with a JSON list of answers; see below"
+    )
+    parser.add_argument("--port", type=int, default=0, help="where to listen; 0 takes a free port")
+    parser.add_argument(
+        "--log",
+        type=Path,
+        help="a directory, made if need be, for what was received: each body as "
+        "0001-anthropic.json and so on, and received.jsonl with method, path and status of each",
+    )
     options = parser.parse_args(arguments)
     try:
         script = read_script(options.script)
