@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+import sawlog
 from sawlog.agentlog import AgentLog
 from sawlog.providers.fake import Reply
 from sawlog.store.content import TextPart
@@ -18,6 +19,7 @@ from tests.session.agents import (
     fix,
     loop,
     next_step,
+    opened,
     provided,
     read_file,
     run_tests,
@@ -141,6 +143,21 @@ def test_other_tools_and_other_system_texts_are_appended_once_each(log: AgentLog
     assert run("be kind", [run_tests]) == []
     assert run("be kind", []) == ["tools.changed"]
     assert run("be kind", []) == []
+
+
+def test_a_long_system_text_set_again_is_one_system_text(store_url: str) -> None:
+    """Also in another handle on the store, which knows it by its blob alone."""
+    long = "x" * 5000
+    with opened(store_url) as log, log.session("task") as s:
+        s.system(long)
+        s.system(long)
+        assert len(s.state.system) == 1
+    with sawlog.open(store_url) as log:
+        with log.session("task") as s:
+            s.system(long)
+            assert len(s.state.system) == 1
+            s.system(long + "x")
+        assert types(log.read("task")) == ["session.created", *2 * ["message.system"]]
 
 
 def test_a_step_with_nothing_to_send_is_refused_by_name(log: AgentLog) -> None:
