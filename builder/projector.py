@@ -6,11 +6,11 @@ Fold number 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from sawlog.builder import pairing
+from sawlog.builder import freshness, inbox, offers, pairing, world
 from sawlog.builder.manifest import BadManifest, expand, known_parts, names_older
 from sawlog.builder.state import Bound, News, Ref, State
 from sawlog.builder.vec import Index, Vec
@@ -27,6 +27,8 @@ from sawlog.store.events.conversation import (
     ToolRequested,
     ToolStarted,
 )
+from sawlog.store.events.inbox import InboxCancelled, InboxClaimed, InboxInjected
+from sawlog.store.events.items import ItemOffered, ItemWithdrawn, TaskSet
 from sawlog.store.events.lifecycle import (
     CompactionCompleted,
     HistoryRewound,
@@ -40,6 +42,7 @@ from sawlog.store.events.steps import (
     AttemptRefused,
     AttemptSent,
     Keep,
+    MeasureRecorded,
     PacketBuilt,
     PolicySet,
     StepAbandoned,
@@ -47,7 +50,13 @@ from sawlog.store.events.steps import (
     StepFailed,
     StepRefused,
 )
-from sawlog.store.events.world import ObservationRecorded, ToolsChanged
+from sawlog.store.events.world import (
+    FileChanged,
+    FileObserved,
+    ObservationRecorded,
+    ToolsChanged,
+    WorldChanged,
+)
 from sawlog.store.text import Text, TextObject
 
 FOLD = 1
@@ -68,13 +77,19 @@ def fold(state: State, event: Event) -> State:
             return _assistant(state, event, content)
         case MessageSystem() if not state.began and content.role == "system" and not content.copy:
             return replace(state, system=(*state.system, (event.seq, len(content.parts))))
-        case MessageUser() | MessageSystem() | ObservationRecorded():
+        case ObservationRecorded():
+            state = freshness.saw(state, event.seq, content.saw)
+            return replace(state, news=state.news.append(_news(event, content.parts)))
+        case MessageUser() | MessageSystem():
             return replace(state, news=state.news.append(_news(event, content.parts)))
         case ToolRequested():
             one = News(event.seq, event.id, event.type, event.step, 1, call_id=content.call_id)
             return pairing.requested(state, event, content, one)
         case ToolFinished():
-            return pairing.finished(state, content, _news(event, content.parts))
+            state = pairing.finished(state, content, _news(event, content.parts))
+            if state.news[-1].flag in ("duplicate", "no_call"):
+                return state
+            return freshness.saw(state, event.seq, content.saw)
         case ToolStarted() | ToolDenied() | ApprovalRequested() | ApprovalDecided():
             return pairing.noted(state, event)
         case ToolsChanged():
@@ -104,6 +119,24 @@ def fold(state: State, event: Event) -> State:
             return _trimmed(state, content)
         case CompactionCompleted():
             return _compacted(state, content)
+        case WorldChanged():
+            return world.changed(state, event.seq, content)
+        case TaskSet():
+            return world.task_set(state, event.seq, content)
+        case FileObserved():
+            return freshness.observed(state, event.seq, content)
+        case FileChanged():
+            return freshness.changed(state, event.seq, content)
+        case ItemOffered():
+            return offers.offered(state, event, content)
+        case ItemWithdrawn():
+            return offers.withdrawn(state, event, content)
+        case InboxInjected():
+            return inbox.injected(state, event, content)
+        case InboxClaimed() | InboxCancelled():
+            return inbox.left(state, content)
+        case MeasureRecorded():
+            return replace(state, per_mille=content.per_mille)
         case Unknown():
             if event.ignorable:
                 return state
@@ -113,7 +146,8 @@ def fold(state: State, event: Event) -> State:
                 "which is not known here",
             )
         case SessionForked():
-            return replace(pairing.forked(state), open_step=0, attempts=0, unsettled=0)
+            state = pairing.forked(state)
+            return replace(state, open_step=0, attempts=0, unsettled=0, inbox=())
         case Erased() if event.shown:
             parts = entry_count(event)
             one = News(event.seq, event.id, event.type, event.step, parts, erased=True)
@@ -139,6 +173,8 @@ def entry_count(event: Event) -> int:
             return max(1, len(event.content.parts))
         case ToolsChanged():
             return len(event.content.tools)
+        case ItemOffered():
+            return len(event.content.parts)
         case Erased():
             return event.content.parts
         case _:
@@ -233,7 +269,26 @@ def _packet(state: State, event: Event, content: PacketBuilt) -> State:
         as_of=content.as_of if state.as_of is None else max(state.as_of, content.as_of),
         current=Bound(0, event.step, content.prefix, content.api, content.model, ""),
     )
-    return pairing.settled(state, ())
+    return pairing.settled(_around(state, refs, grown=grown), ())
+
+
+def _around(state: State, refs: Sequence[Ref], *, grown: bool) -> State:
+    """The state after a packet showed, besides history, the world, notices and items."""
+    if not grown:
+        whole = (ref.seq for ref in refs if ref.form in freshness.WHOLE)
+        state = freshness.shortened(state, frozenset(whole))
+    elif not any(ref.form in _AROUND for ref in refs):
+        return state if not state.dirty else replace(state, dirty=freshness.still_dirty(state))
+    state = replace(
+        state,
+        told=world.told(state, refs, grown=grown),
+        noted=freshness.noted(state.noted if grown else (), refs),
+        items=offers.shown(state.items if grown else (), refs),
+    )
+    return replace(state, dirty=freshness.still_dirty(state))
+
+
+_AROUND = ("world", "stale", "outdated", "item")
 
 
 def _rewound(state: State, event: Event, to: int) -> State:
@@ -245,11 +300,12 @@ def _rewound(state: State, event: Event, to: int) -> State:
             "which this fold does not read",
         )
     gone = [one.seq for one in state.news if one.seq > to]
-    return replace(
-        pairing.rewound(state, to),
-        gaps=_gaps(state, gone),
-        cuts=(*state.cuts, "rewound"),
+    shown = frozenset(ref.seq for ref in state.sent) | frozenset(
+        one.seq for one in state.news if one.seq <= to
     )
+    gaps = _gaps(state, gone)
+    state = freshness.shortened(offers.rewound(pairing.rewound(state, to), to), shown)
+    return replace(state, gaps=gaps, cuts=(*state.cuts, "rewound"))
 
 
 def _gaps(state: State, gone: Iterable[int]) -> tuple[int, ...]:
@@ -263,6 +319,7 @@ def _trimmed(state: State, content: HistoryTrimmed) -> State:
         answer = state.answered.get(call_id)
         if answer is not None:
             trims.add(answer.result)
+    state = freshness.without(state, frozenset(trims))
     return replace(state, trims=tuple(sorted(trims)), cuts=(*state.cuts, "trimmed"))
 
 
@@ -288,5 +345,8 @@ def _compacted(state: State, content: CompactionCompleted) -> State:
         cuts=(*state.cuts, "compacted"),
         bounds=Vec(),
         summary_lost=content.unknown,
+        told=(),
+        noted=(),
+        items=(),
     )
-    return pairing.settled(state, calls)
+    return pairing.settled(freshness.shortened(state, frozenset(seqs)), calls)

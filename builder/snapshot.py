@@ -10,12 +10,13 @@ import hashlib
 
 import msgspec
 
+from sawlog.builder.facts import File, Offer, Pending, Told, Value
 from sawlog.builder.state import Answer, Bound, News, Ref, State, Waiting
 from sawlog.builder.vec import Index, Vec
 from sawlog.store.events.base import Named
 from sawlog.store.text import Text
 
-CODEC = 1
+CODEC = 2
 """The number of this codec; another one is another number."""
 
 
@@ -47,6 +48,16 @@ class _Form(msgspec.Struct, frozen=True, array_like=True):
     attempts: int
     unsettled: int
     summary_lost: bool
+    task: int
+    world: tuple[Value, ...]
+    told: tuple[Told, ...]
+    files: list[tuple[str, File]]
+    dirty: tuple[str, ...]
+    noted: tuple[int, ...]
+    offers: tuple[Offer, ...]
+    items: tuple[int, ...]
+    inbox: tuple[Pending, ...]
+    per_mille: int
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -87,6 +98,17 @@ def encode(state: State) -> bytes:
             state.attempts,
             state.unsettled,
             state.summary_lost,
+            state.task,
+            state.world,
+            state.told,
+            # What a file was before is of no use to anybody.
+            list(dict(state.files.items()).items()),
+            state.dirty,
+            state.noted,
+            state.offers,
+            state.items,
+            state.inbox,
+            state.per_mille,
         )
     )
 
@@ -123,6 +145,16 @@ def decode(data: bytes) -> State:
         attempts=form.attempts,
         unsettled=form.unsettled,
         summary_lost=form.summary_lost,
+        task=form.task,
+        world=form.world,
+        told=form.told,
+        files=Index(form.files),
+        dirty=form.dirty,
+        noted=form.noted,
+        offers=form.offers,
+        items=form.items,
+        inbox=form.inbox,
+        per_mille=form.per_mille,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from sawlog.builder.facts import File, Offer, Pending, Told, Value
 from sawlog.builder.vec import Index, Vec
 from sawlog.store.events.base import Named
 from sawlog.store.text import Text
@@ -105,6 +106,11 @@ class State(msgspec.Struct, frozen=True):
     open_step: the step whose packet is built and that has no end (0: none); attempts: how many
     attempts it has; unsettled: the number of the one whose outcome is not recorded (0: none).
     summary_lost: the history continues a foreign compaction whose summary its file does not hold.
+    task: seq of the task.set in force (0: none). world: what the sections of the world are now, by
+    name; told: their texts that stand in the packet, in order. files: what is known of files, and
+    which events show text of them; dirty: paths whose notices have to be looked at; noted: seqs of
+    shown events that a notice calls out of date. offers: items that may stand in packets; items:
+    seqs of those that do. inbox: messages that wait. per_mille: tokens for a thousand units.
     """
 
     seq: int = 0
@@ -134,3 +140,13 @@ class State(msgspec.Struct, frozen=True):
     attempts: int = 0
     unsettled: int = 0
     summary_lost: bool = False
+    task: int = 0
+    world: tuple[Value, ...] = ()
+    told: tuple[Told, ...] = ()
+    files: Index[str, File] = msgspec.field(default_factory=Index[str, File])
+    dirty: tuple[str, ...] = ()
+    noted: tuple[int, ...] = ()
+    offers: tuple[Offer, ...] = ()
+    items: tuple[int, ...] = ()
+    inbox: tuple[Pending, ...] = ()
+    per_mille: int = 1000
