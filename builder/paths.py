@@ -1,0 +1,184 @@
+"""What is dangerous about a path that a model wrote: one answer for the gateway and for graders.
+
+A path is read in every way that a tool or a file system may read it: percent escapes decoded until
+none are left, look-alike dots and slashes as what they look like, characters that file systems
+pass over left out, `\\` as `/`, case of ASCII letters folded, dots and spaces at the end of a
+segment and NTFS streams cut off. Dangerous in one reading is dangerous.
+
+Nothing is looked up: links, mounts and short names other than those of `.env` and `.git` are the
+sandbox's to stop. Letters that only look like others (`.еnv` with a Cyrillic е) name another file
+on every file system and are left alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+CONTROL = "control_character"
+ENCODED = "encoded_path"
+PROTECTED = "protected_path"
+PARENT = "parent_segment"
+UNC = "unc_path"
+DRIVE = "drive_path"
+HOME = "home_path"
+ABSOLUTE = "absolute_path"
+
+REASONS = (CONTROL, ENCODED, PROTECTED, PARENT, UNC, DRIVE, HOME, ABSOLUTE)
+"""Why a path is dangerous, in the order in which it is looked for."""
+
+_ROUNDS = 8  # of percent decoding; what is wrapped deeper hides something
+
+_FOLD = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+_ALIKE: dict[int, str] = {
+    # The wide forms of ASCII, which narrow code pages and NFKC turn into it.
+    **{code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)},
+    **dict.fromkeys((0x2024, 0x3002, 0xFE52, 0xFF61), "."),
+    0x2025: "..",
+    0x2026: "...",
+    **dict.fromkeys((0x2044, 0x2215, 0x29F8), "/"),
+    **dict.fromkeys((0x2216, 0x29F5, 0x29F9, 0xFE68), "\\"),
+    0xFE55: ":",
+    0xFE6A: "%",
+    # What HFS+ passes over when it compares names, and other characters without a width.
+    **dict.fromkeys(
+        (0xAD, 0x34F, 0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F), 0x2060, 0x2061,
+         0x2062, 0x2063, 0x2064, *range(0x206A, 0x2070), *range(0xFE00, 0xFE10), 0xFEFF),
+        "",
+    ),
+}  # fmt: skip
+_SPACES = " \u00a0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u202f\u205f\u3000"
+_QUOTES = "'\"`"
+
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_ESCAPES = re.compile("(?:%[0-9A-Fa-f]{2})+")
+_WIDE_ESCAPE = re.compile("%[uU]([0-9A-Fa-f]{4})")
+_DRIVE = re.compile("[A-Za-z]:")
+_SHORT = re.compile("(?:git|env)~[0-9]+")  # NTFS gives .git the second name GIT~1
+
+
+def path_danger(path: str, root: str = "") -> str:
+    """Why a path is dangerous, one of REASONS, or an empty text.
+
+    Dangerous are `..`, `.env`, `.env.*` and `.git` as any segment, all below them, UNC paths and
+    places relative to a home; absolute paths and drive letters unless they lead into `root`, an
+    absolute folder.
+    """
+    found = {reason for text in _readings(path) for reason in _dangers(text, root)}
+    return next((reason for reason in REASONS if reason in found), "")
+
+
+def _readings(path: str) -> Iterator[str | None]:
+    """The path as it is and with its escapes decoded one time, two times, …; None ends what does
+    not decode."""
+    text = path.translate(_ALIKE)
+    yield text
+    for _ in range(_ROUNDS):
+        decoded = _decoded(text)
+        if decoded == text:
+            return
+        yield decoded
+        if decoded is None:
+            return
+        text = decoded
+    yield None
+
+
+def _decoded(text: str) -> str | None:
+    try:
+        text = _ESCAPES.sub(lambda run: bytes.fromhex(run[0].replace("%", "")).decode(), text)
+    except UnicodeDecodeError:
+        return None  # overlong forms and halves of characters
+    return _WIDE_ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), text).translate(_ALIKE)
+
+
+def _dangers(text: str | None, root: str) -> Iterator[str]:
+    if text is None:
+        yield ENCODED
+        return
+    if _CONTROLS.search(text):
+        yield CONTROL
+    place, segments = _placed(text.strip(_SPACES + _QUOTES).replace("\\", "/"))
+    if root and place in (ABSOLUTE, DRIVE):
+        base, inner = _placed(root.translate(_ALIKE).replace("\\", "/"))
+        if base == place and _begins(segments, inner, folded=place == DRIVE):
+            place, segments = "", segments[len(inner) :]
+    if place:
+        yield place
+    for segment in segments:
+        name = _name(segment)
+        if name == ".." or (name.count(".") > 1 and not name.strip("." + _SPACES)):
+            yield PARENT
+        name = name.rstrip("." + _SPACES)
+        if name in (".env", ".git") or name.startswith(".env.") or _SHORT.fullmatch(name):
+            yield PROTECTED
+
+
+def _placed(text: str) -> tuple[str, list[str]]:
+    """Where a path starts (empty: here), and its segments; a drive is the first of them."""
+    if text[:5].translate(_FOLD) == "file:":
+        text = text[5:]
+        if text.startswith("//"):
+            host, slash, rest = text[2:].partition("/")
+            if host.translate(_FOLD) not in ("", "localhost"):
+                return UNC, _split(text)
+            text = slash + rest
+        if _DRIVE.match(text, 1) and text.startswith("/"):
+            text = text[1:]
+    if text.startswith("//"):
+        return UNC, _split(text)
+    if _DRIVE.match(text):
+        return DRIVE, [text[:2], *_split(text[2:])]
+    if text.startswith("~"):
+        return HOME, _split(text)
+    return ABSOLUTE if text.startswith("/") else "", _split(text)
+
+
+def _split(text: str) -> list[str]:
+    # A single dot, also one with spaces, stays where it is.
+    return [part for part in text.split("/") if part.strip(_SPACES) not in ("", ".")]
+
+
+def _begins(segments: list[str], inner: list[str], *, folded: bool) -> bool:
+    head = segments[: len(inner)]
+    if folded:
+        return [part.translate(_FOLD) for part in head] == [part.translate(_FOLD) for part in inner]
+    return head == inner
+
+
+def _name(segment: str) -> str:
+    """The file that a segment names: without its stream and spaces around it, its case folded."""
+    return segment.translate(_FOLD).partition(":")[0].strip(_SPACES)
+
+
+# --- which arguments are paths --------------------------------------------------------------------
+
+_ANYWHERE = frozenset("path paths filepath filepaths pathname pathnames".split())
+_AT_THE_END = _ANYWHERE | frozenset(
+    "file files filename filenames dir dirs directory directories folder folders cwd workdir "
+    "target targets src dst dest destination uri uris".split()
+)
+_INSIDE = frozenset("name value".split())
+_HUMP = re.compile("([a-z0-9])([A-Z])")
+_NO_WORD = re.compile("[^A-Za-z0-9]+")
+
+
+def names_path(name: str, *, inside: bool = False) -> bool:
+    """True when an argument of this name holds a path.
+
+    Names are taken word by word (`filePath`, `file-path` and `FILE_PATH` are alike): one of the
+    words is `path`, `paths`, `filepath` or `pathname`; or the last one is `file`, `filename`,
+    `directory`, `dir`, `folder`, `cwd`, `workdir`, `target`, `src`, `dst`, `dest`, `destination`,
+    `uri` or the plural of one; or the last two make such a word. `inside` an object that has such a
+    name, `name` and `value` count as well.
+    """
+    words = _NO_WORD.sub(" ", _HUMP.sub(r"\1 \2", name)).translate(_FOLD).split(" ")
+    words = [word for word in words if word]
+    if not words:
+        return False
+    return (
+        not _ANYWHERE.isdisjoint(words)
+        or words[-1] in _AT_THE_END
+        or "".join(words[-2:]) in _AT_THE_END
+        or (inside and words[-1] in _INSIDE)
+    )
