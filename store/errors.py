@@ -25,10 +25,12 @@ SawlogError
 │   ├── NoStep                 no step of that number
 │   ├── StepEnded              a step that has its end is to be sent or answered
 │   └── UnknownNumber          a fold, form, renderer, profile or policy that is not installed
+├── InvalidItem                a source, an item or a task for selection that breaks its rules
 ├── ToolError                  a tool call used in a way that the log does not allow
 ├── InvalidArguments           what a model wrote for a call does not fit its tool
 ├── AttemptFailed              the provider refused, or the sending broke
 └── ConfigError                an option or a setting that means nothing here
+    └── InvalidPolicy          a policy document that does not say a policy
 
 A message says what is wrong and what mends it; facts are fields.
 """
@@ -179,6 +181,17 @@ class UnknownNumber(BuildError):
     """Raised when a fold, form, renderer, profile or policy is not installed under that number."""
 
 
+class InvalidItem(SawlogError):
+    """Raised when a source, an item, a candidate or a task of a selection breaks its rules.
+
+    `code` names the rule: `blank_item_id`, `unknown_source_channel`, `negative_budget`, …
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+
+
 class ToolError(SawlogError):
     """Raised when a tool call is used in a way that the log does not allow."""
 
@@ -206,3 +219,11 @@ class AttemptFailed(SawlogError):
 
 class ConfigError(SawlogError):
     """Raised when an option or a setting means nothing here."""
+
+
+class InvalidPolicy(ConfigError):
+    """Raised when a policy document does not say a policy; `path` names the place in it."""
+
+    def __init__(self, message: str, *, path: str = "") -> None:
+        super().__init__(f"{path}: {message}" if path else message)
+        self.path = path
