@@ -280,3 +280,23 @@ def test_connections_that_died_in_their_sleep_are_replaced(postgres_url: str) ->
                 )
             assert log.append(session, [deed("b")]).new == 1
             assert log.get(session).head == number + 2
+
+
+def test_a_closed_store_says_so(store_url: str) -> None:
+    database = made(store_url)
+    log = Log(database, registry=REGISTRY)
+    log.session("s", create=True)
+    database.close()
+    database.close()
+    with pytest.raises(Exception, match="was closed"):
+        log.sessions()
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", ":memory:", "sqlite://", "sqlite:///", "sqlite:///:memory:", "mysql://x/y", "a\0b",
+     "sqlite://relative.db", "sqlite:///x.db?timeout=3", "http://example.org/x.db"],
+)  # fmt: skip
+def test_what_can_hold_no_store_is_refused(url: str) -> None:
+    with pytest.raises(NoStore):
+        open_database(url)
