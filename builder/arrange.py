@@ -1,14 +1,18 @@
 """The arrangement: the news in the order in which packets show them, in units that stay together.
 
-What a call without a result shows is a form, never an event: see `synthetic_kind`.
+What a call without a result shows is a form, never an event: see `synthetic_kind`. The order is by
+the pairing that the state names: `default` as below, or `codex` (`pairing_codex`).
 """
 
 from __future__ import annotations
 
 import msgspec
 
+from sawlog.builder.pairing_codex import CODEX, aborted_ref
 from sawlog.builder.state import News, Ref, State, Waiting
 from sawlog.builder.vec import Vec
+from sawlog.store.events.base import Named
+from sawlog.store.text import Text
 
 
 def synthetic_kind(call: Waiting) -> str:
@@ -21,11 +25,15 @@ def synthetic_kind(call: Waiting) -> str:
 
 
 class Unit(msgspec.Struct):
-    """What stays together: a message, or a reply with its calls and their results."""
+    """What stays together: a message, or a reply with its calls and their results.
+
+    `results` are by the call's seq; `apart` are the calls whose result is a unit of its own.
+    """
 
     lead: News
     members: list[News]
     results: dict[int, News]
+    apart: set[int]
 
     def open_calls(self) -> list[int]:
         """Seqs of calls in it that have no result."""
@@ -56,13 +64,17 @@ class Arrangement:
         self._by_call: dict[int, Unit] = {}
         self._last: Unit | None = None
         self._sent_step = -1
+        self._pairing: Named | None = None
+        self._asked: dict[Text, int] = {}
 
     def feed(self, state: State) -> None:
         """Take in what is new in the state's news."""
         news = state.news
-        if not news.grew_from(self._news) or self._sent_step != state.sent_step:
+        same = self._sent_step == state.sent_step and self._pairing == state.pairing
+        if not news.grew_from(self._news) or not same:
             self.__init__()  # type: ignore[misc]
             self._sent_step = state.sent_step
+            self._pairing = state.pairing
         for at in range(len(self._news), len(news)):
             self._place(news[at])
         self._news = news
@@ -72,7 +84,8 @@ class Arrangement:
         self.feed(state)
         waiting = {call.seq: call for call in state.waiting}
         trims = frozenset(state.trims)
-        return [unit_refs(unit, waiting, trims) for unit in self.units]
+        codex = state.pairing == CODEX
+        return [unit_refs(unit, waiting, trims, codex=codex) for unit in self.units]
 
     def aside(self) -> list[News]:
         """The news that packets do not show, each for the reason that its flag names."""
@@ -89,7 +102,7 @@ class Arrangement:
             if unit is None:
                 self._ahead[one.call] = one
             else:
-                unit.results[one.call] = one
+                self._answer(unit, one)
             return
         if one.kind in _REPLY:
             self._reply(one)
@@ -113,12 +126,20 @@ class Arrangement:
             unit.members.append(one)
         if one.kind == "tool.requested":
             self._by_call[one.seq] = unit
+            self._asked[one.call_id] = self._asked.get(one.call_id, 0) + 1
             result = self._ahead.pop(one.seq, None)
             if result is not None:
-                unit.results[one.seq] = result
+                self._answer(unit, result)
+
+    def _answer(self, unit: Unit, result: News) -> None:
+        unit.results[result.call] = result
+        if self._pairing == CODEX and self._asked.get(result.call_id, 0) < 2:
+            unit.apart.add(result.call)
+            self._new_unit(result)
+            self._last = None
 
     def _new_unit(self, one: News, *, first: bool = False) -> Unit:
-        unit = Unit(one, [one], {})
+        unit = Unit(one, [one], {}, set())
         if first:
             self.units.insert(0, unit)
         else:
@@ -126,23 +147,33 @@ class Arrangement:
         return unit
 
 
-def unit_refs(unit: Unit, waiting: dict[int, Waiting], trims: frozenset[int]) -> list[Ref]:
-    """The entries of a unit: its parts in order, then one result for each call in call order."""
+def unit_refs(
+    unit: Unit, waiting: dict[int, Waiting], trims: frozenset[int], *, codex: bool = False
+) -> list[Ref]:
+    """The entries of a unit: its parts in order, then one result for each call in call order.
+
+    With `codex` what was cut short says so straight behind its call.
+    """
     lead = unit.lead
     if lead.flag == "late":
         return _late_refs(lead)
     refs: list[Ref] = []
+    results: list[Ref] = []
     for member in unit.members:
         refs.extend(event_refs(member, trims))
-    for member in unit.members:
-        if member.kind != "tool.requested":
+        if member.kind != "tool.requested" or member.seq in unit.apart:
             continue
         result = unit.results.get(member.seq)
         if result is not None:
-            refs.extend(event_refs(result, trims))
+            results.extend(event_refs(result, trims))
+            continue
+        call = waiting[member.seq]
+        aborted = aborted_ref(call) if codex else None
+        if aborted is not None:
+            refs.append(aborted)
         else:
-            refs.append(synthetic_ref(waiting[member.seq]))
-    return refs
+            results.append(synthetic_ref(call))
+    return [*refs, *results]
 
 
 def event_refs(one: News, trims: frozenset[int]) -> list[Ref]:

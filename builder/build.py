@@ -18,6 +18,7 @@ from sawlog.builder.cutting import cut_to_fit
 from sawlog.builder.manifest import write
 from sawlog.builder.measure import measure_of
 from sawlog.builder.packet import Binding, Entry, Header, Request
+from sawlog.builder.pairing import unknown_pairing
 from sawlog.builder.policy import CannotFit, Rules, header_refs
 from sawlog.builder.profiles import Profile
 from sawlog.builder.projector import FOLD
@@ -138,8 +139,9 @@ def build(
     the log does not hold.
     """
     cache = cache or Cache()
-    if state.blocked:
-        return Refusal("blocked", state.blocked, ("a release of sawlog that knows it",))
+    blocked = state.blocked or unknown_pairing(state)
+    if blocked:
+        return Refusal("blocked", blocked, ("a release of sawlog that knows it",))
     for call in state.waiting:
         if not call.gone and not allow_waiting and synthetic_kind(call) == "awaiting_approval":
             return Refusal(

@@ -246,6 +246,24 @@ def _synthetic(ref: Ref, contents: Contents, before: Entry | None) -> Entry:
     )
 
 
+def _aborted(ref: Ref, contents: Contents, before: Entry | None) -> Entry:
+    event = contents.event(ref.seq)
+    content = event.content
+    assert isinstance(content, ToolRequested)
+    return Entry(
+        first=True,
+        section=ref.section,
+        kind="result",
+        authority="tool",
+        trust="trusted",
+        status=str(dict(ref.args)["kind"]),
+        name="",
+        text="aborted",
+        call_id=text_of(content.call_id, contents),
+        step=event.step,  # it may stand within the reply of its call
+    )
+
+
 def _reason(event: Event, contents: Contents) -> str:
     content = event.content
     if isinstance(content, ToolDenied | ApprovalDecided):
@@ -330,6 +348,7 @@ FORMS: dict[tuple[str, int], Form] = {
     ("full", 1): _full,
     ("preview", 1): _preview,
     ("synthetic", 1): _synthetic,
+    ("synthetic", 2): _aborted,
     ("late", 1): _late,
     ("stub", 1): _stub,
     ("erased", 1): _erased,

@@ -13,9 +13,11 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from sawlog.builder.pairing_codex import CODEX
 from sawlog.builder.state import Answer, News, State, Waiting
 from sawlog.builder.vec import Index, Vec
 from sawlog.store.event import Event
+from sawlog.store.events.base import Named
 from sawlog.store.events.conversation import (
     ApprovalDecided,
     ApprovalRequested,
@@ -25,6 +27,20 @@ from sawlog.store.events.conversation import (
     ToolStarted,
 )
 from sawlog.store.text import Text
+
+PAIRINGS = (Named("default", 1), CODEX)
+"""The rule sets of this release; none is ever taken out or changed."""
+
+
+def unknown_pairing(state: State) -> str:
+    """Why nothing can be built under the rule set that is in force; empty when it is known."""
+    if state.pairing in PAIRINGS:
+        return ""
+    known = ", ".join(map(str, PAIRINGS))
+    return (
+        f"the pairing {state.pairing} of event {state.policy} is not installed; known are {known}"
+    )
+
 
 # --- as events arrive ----------------------------------------------------------------------------
 

@@ -2,6 +2,9 @@
 
 `default@1`: the header, then the whole history; when the history zone overflows, a cut in a block
 (law 13: between cuts nothing earlier moves).
+`default@2`: the same, and around the history what is new of the world, notices of text that is out
+of date, and the items that its stages select. Any other name is a caller's policy with stages of
+its own over the same history.
 `as-recorded@1`: the header, then the whole history with the cuts that the log itself holds; no
 budget and no cut of its own. It rebuilds what a foreign file shows.
 """
@@ -13,33 +16,55 @@ from collections.abc import Sequence
 import msgspec
 
 from sawlog.builder.packet import Entry
+from sawlog.builder.selection.policy import Policy, policy_of
 from sawlog.builder.state import Ref, State
 from sawlog.store.errors import UnknownNumber
 from sawlog.store.events.base import Named
 
-DEFAULT = Named("default", 1)
+DEFAULT = Named("default", 2)
+HISTORY_ALONE = Named("default", 1)
 AS_RECORDED = Named("as-recorded", 1)
 
 
 class Rules(msgspec.Struct, frozen=True):
     """What decides a packet beside the log: policy, measure and the window in its units.
 
-    `window` 0 means no bound; `reserve` is kept for the reply.
+    `window` 0 means no bound; `reserve` is kept for the reply. `stages` are those of a policy that
+    no release brings.
     """
 
     policy: Named = DEFAULT
     measure: Named = Named("utf8-quarter", 1)
     window: int = 0
     reserve: int = 0
+    stages: Policy | None = None
 
     @property
     def budgeted(self) -> bool:
         """True when the policy cuts history that does not fit."""
+        return self.policy != AS_RECORDED and self.window > 0
+
+    @property
+    def selection(self) -> Policy | None:
+        """The stages that weigh items; None for a policy that shows the history alone.
+
+        Raises UnknownNumber for a policy that is not installed.
+        """
+        if self.policy in (AS_RECORDED, HISTORY_ALONE):
+            return None
+        if self.stages is not None:
+            return self.stages
         if self.policy == DEFAULT:
-            return self.window > 0
-        if self.policy == AS_RECORDED:
-            return False
+            return policy_of("default")
         raise UnknownNumber(f"the policy {self.policy} is not installed")
+
+    def room(self, per_mille: int) -> int:
+        """Units that a packet may take, the reply's reserve taken off.
+
+        `per_mille` are the tokens that a thousand units turned out to be; the window is in tokens.
+        """
+        window = self.window - self.reserve
+        return window * 1000 // per_mille if self.selection is not None else window
 
 
 def header_refs(state: State) -> list[Ref]:
@@ -56,6 +81,29 @@ def opens_unit(entry: Entry) -> bool:
     A unit is a reply with its calls and their results, or one other message.
     """
     return entry.first and entry.role != "result"
+
+
+def _within_units(history: Sequence[Entry]) -> set[int]:
+    """Places that would part a call from its result, or a reply from its calls.
+
+    Only pairing `codex` gives any: results where they arrived, a synthetic one within a reply.
+    """
+    last_result = [0] * len(history)
+    open_calls: dict[str, list[int]] = {}
+    for at, entry in enumerate(history):
+        if entry.kind == "call":
+            open_calls.setdefault(entry.call_id, []).append(at)
+        elif entry.role == "result" and entry.first and open_calls.get(entry.call_id):
+            last_result[open_calls[entry.call_id].pop()] = at
+    inner: set[int] = set()
+    reach = step = 0
+    for at, entry in enumerate(history):
+        within = entry.authority == "assistant" and step and entry.step == step
+        if within or at < reach:
+            inner.add(at)
+        reach = max(reach, last_result[at])
+        step = entry.step if entry.kind == "result" else 0
+    return inner
 
 
 CUT_TO = (3, 5)
@@ -91,10 +139,11 @@ def block_cut(
     if total <= zone:
         return None
     left = total + notice
+    inner = _within_units(history)
     last_border: int | None = None
     last_left = 0
     for at, entry in enumerate(history):
-        if opens_unit(entry) and entry.kind != "notice":
+        if opens_unit(entry) and entry.kind != "notice" and at not in inner:
             last_border, last_left = at, left
             if at and left * CUT_TO[1] <= zone * CUT_TO[0]:
                 break

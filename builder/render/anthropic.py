@@ -23,11 +23,11 @@ from sawlog.builder.render import frames
 from sawlog.builder.render.base import (
     Call,
     Piece,
-    Placed,
     Rendering,
     call_as_text,
     incomplete_call,
 )
+from sawlog.builder.render.beside import Placed
 from sawlog.builder.render.body import Section
 from sawlog.builder.render.media import Shown
 from sawlog.builder.render.source import string_value

@@ -15,6 +15,7 @@ place of the entry in the order added, -1 the header.
     as_text      shown as text: `partner_absent`, `incomplete`, `raw_part`, `no_call`
     escaped      `own_tag`: it would have begun a tag of sawlog's own
     added        a fixed user message in front (`opening`) or behind (`closing`)
+    moved        a result that stood apart from its call: `beside_call`
 """
 
 from __future__ import annotations
@@ -26,14 +27,12 @@ from typing import ClassVar, NamedTuple
 from sawlog.builder.packet import Binding, Entry, Header, Request
 from sawlog.builder.profiles import Profile
 from sawlog.builder.render import frames, media
+from sawlog.builder.render.beside import Placed, beside_calls
 from sawlog.builder.render.body import MESSAGES, SYSTEM, TOOLS, Body, Section
 from sawlog.builder.render.source import members, mended, string_value
 from sawlog.builder.render.wire import before_body, headers_of
 from sawlog.builder.render.writing import Writing, blank
 from sawlog.store.errors import ConfigError
-
-Placed = tuple[int, Entry]
-"""An entry and its place in the order added."""
 
 Piece = tuple[int, "str | bytes"]
 """A part of a message, a text or JSON that is ready to be sent, with its entry's place."""
@@ -68,6 +67,8 @@ class Rendering(ABC):
     tools: ClassVar[Section]
     messages: ClassVar[bytes]
     """How the sections of the body begin and end."""
+    beside: ClassVar[bool] = True
+    """True of an API that takes a result nowhere but behind the reply that called."""
     free_form: ClassVar[bool] = False
     """True of an API that has calls without JSON."""
     raw_types: ClassVar[dict[str, frozenset[str]]]
@@ -91,6 +92,8 @@ class Rendering(ABC):
         self._headers = headers_of(profile.headers, headers, self.may_set)
         self._tool_names: set[str] = set()
         self._open: list[Call] = []
+        self._left_open: list[Call] = []
+        self._moved: frozenset[int] = frozenset()
         self._count = 0
         self._last_role = ""
         self._paused = False
@@ -133,17 +136,22 @@ class Rendering(ABC):
         Raises ValueError when an addition begins inside a message or goes back to a section that
         is closed, BlobMissing for a medium whose bytes are not there.
         """
+        placed = list(enumerate(entries, self._count))
+        end = self._count + len(placed)
+        if self.beside:
+            placed, self._moved = beside_calls(placed)
         group: list[Placed] = []
-        for entry in entries:
+        for at, entry in placed:
             if group and (entry.first or entry.section != group[0][1].section):
                 self._add(group)
                 group = []
             if not group and not entry.first and entry.section not in ("system", "tools"):
                 raise ValueError("an addition begins inside a message; add whole messages")
-            group.append((self._count, entry))
-            self._count += 1
+            group.append((at, entry))
+            self._count = at + 1
         if group:
             self._add(group)
+        self._count = end
 
     def _add(self, group: list[Placed]) -> None:
         entry = group[0][1]
@@ -156,6 +164,8 @@ class Rendering(ABC):
             for at, tool in group:
                 self._offer(at, tool)
         elif entry.role in ("assistant", "call"):
+            if not self.beside:
+                self._left_open.extend(self._open)
             self._open = []
             self._reply(group)
         elif entry.role == "result":
@@ -353,9 +363,15 @@ class Rendering(ABC):
 
     def _take_result(self, group: list[Placed]) -> None:
         id = group[0][1].call_id
+        if group[0][0] in self._moved:
+            self.write.note(group[0][0], "moved", "beside_call")
         # A result without an id (its content is erased) answers the next call in order.
         at = next((n for n, call in enumerate(self._open) if call.id == id or not id), None)
         if at is None:
+            far = [n for n, call in enumerate(self._left_open) if call.id == id and id]
+            if far:
+                self._result(self._left_open.pop(far[-1]), group)
+                return
             self.write.note(group[0][0], "as_text", "no_call")
             self._result_as_text(group)
             return

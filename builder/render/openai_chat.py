@@ -14,7 +14,8 @@ from typing import ClassVar
 
 from sawlog.builder.packet import Entry
 from sawlog.builder.render import frames
-from sawlog.builder.render.base import Call, Piece, Placed, Rendering, incomplete_call
+from sawlog.builder.render.base import Call, Piece, Rendering, incomplete_call
+from sawlog.builder.render.beside import Placed
 from sawlog.builder.render.body import Section
 from sawlog.builder.render.media import Shown
 from sawlog.builder.render.source import is_string, string_value

@@ -12,6 +12,7 @@
   are not sent.
 - A free-form call and its result are `custom_tool_call` items; a tool search is sent as an ordinary
   function call, for its own item wants its result as tools and not as text.
+- A result stands where the packet has it, which may be apart from its call.
 - `store`, `include` and `previous_response_id` are the caller's parameters.
 """
 
@@ -21,7 +22,8 @@ from typing import ClassVar
 
 from sawlog.builder.packet import Entry
 from sawlog.builder.render import frames
-from sawlog.builder.render.base import Call, Piece, Placed, Rendering, incomplete_call
+from sawlog.builder.render.base import Call, Piece, Rendering, incomplete_call
+from sawlog.builder.render.beside import Placed
 from sawlog.builder.render.body import Section
 from sawlog.builder.render.media import Shown
 from sawlog.builder.render.source import members, string_value
@@ -49,6 +51,7 @@ class OpenAIResponses(Rendering):
     api = "openai-responses"
     owned = ("input", "instructions", "tools", "model")
     may_set: ClassVar[tuple[str, ...]] = ("openai-beta",)
+    beside = False
     free_form = True
     system = Section(b',"instructions":"', b'"', rb"\n\n")
     tools = Section(b',"tools":[', b"]")

@@ -69,7 +69,7 @@ def standing(entry: Entry) -> tuple[bool, str, str, str]:
 def test_these_are_all() -> None:
     assert sorted(FORMS) == [
         ("erased", 1), ("full", 1), ("late", 1), ("notice", 1), ("preview", 1), ("stub", 1),
-        ("synthetic", 1),
+        ("synthetic", 1), ("synthetic", 2),
     ]  # fmt: skip
     with pytest.raises(UnknownNumber, match="the form full@2 is not installed"):
         show(Ref("history", 1, 1, "full", 2), held(MessageUser((TextPart("x"),))), None)
@@ -310,6 +310,15 @@ def test_synthetic_results(kind: str) -> None:
     assert made(("because", 2)).text == f"{SYNTHETIC[kind]} Reason: not that file"
     assert made(("because", 3)).text == f"{SYNTHETIC[kind]} Reason: no, thanks"
     assert made(("because", 4)).text == SYNTHETIC[kind]
+
+
+def test_the_synthetic_result_of_the_pairing_codex() -> None:
+    contents = held(ToolRequested("c1", "read", "{}"), step=3)
+    made = show(Ref("history", 1, 1, "synthetic", 2, (("kind", "unknown"),)), contents, None)
+    assert made == Entry(
+        True, "history", "result", "tool", "trusted", "unknown", "", "aborted",
+        call_id="c1", step=3,
+    )  # fmt: skip
 
 
 def test_late_results() -> None:

@@ -174,8 +174,34 @@ def test_a_result_answers_only_calls_of_the_reply_before_it(api: str) -> None:
 @pytest.mark.parametrize("api", APIS)
 def test_an_unanswered_call_takes_no_result_of_a_later_reply(api: str) -> None:
     """The builder never leaves one unanswered; if it did, no other's result would be taken."""
-    entries = [user("go"), call("c1", first=True), call("c2", first=True), result("c1", "late")]
-    assert noted(rendered(api, entries))[-1] == (3, "as_text no_call")
+    entries = [user("go"), call("c1", first=True), call("c2", first=True), result("c2", "two")]
+    nameless = entry("result", "erased", call_id="")
+    assert noted(rendered(api, [*entries, nameless]))[-1] == (4, "as_text no_call")
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_result_apart_from_its_call_stands_beside_it_where_it_has_to(api: str) -> None:
+    """The pairing `codex` leaves results where they arrived; Responses takes them there."""
+    entries = [user("go"), call("c1", first=True), user("and?"), result("c1", "one")]
+    request = rendered(api, entries)
+    check(api, request.body)
+    apart = api == "openai-responses"
+    assert noted(request) == ([] if apart else [(3, "moved beside_call")])
+    assert (request.body.index(b"and?") < request.body.index(b'"one"')) == apart
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_reply_that_a_result_cuts_in_two_is_one_message_where_it_has_to(api: str) -> None:
+    cut = entry("result", "aborted", status="unknown", trust="trusted", call_id="c1", step=1)
+    entries = [
+        user("go"), call("c1", first=True, step=1), cut, call("c2", first=True, step=1),
+        result("c2", "two"),
+    ]  # fmt: skip
+    request = rendered(api, entries)
+    check(api, request.body)
+    assert noted(request) == ([] if api == "openai-responses" else [(2, "moved beside_call")])
+    whole = rendered(api, [*entries[:2], replace(entries[3], first=False), cut, entries[4]])
+    assert (whole.body == request.body) == (api != "openai-responses")
 
 
 @pytest.mark.parametrize("api", APIS)
