@@ -68,6 +68,7 @@ class Sensitivity(StrEnum):
 AUTHORITY_RANK: dict[str, int] = {name: rank for rank, name in enumerate(Authority)}
 TRUST_RANK: dict[str, int] = {name: rank for rank, name in enumerate(Trust)}
 RETENTION_RANK: dict[str, int] = {name: rank for rank, name in enumerate(Retention)}
+SENSITIVITY_RANK: dict[str, int] = {name: rank for rank, name in enumerate(Sensitivity)}
 
 SPACE = (
     "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006"

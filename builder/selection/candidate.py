@@ -18,10 +18,10 @@ from sawlog.builder.item import (
 )
 from sawlog.store.errors import InvalidItem
 
-ZONES = ("fixed", "rules", "goal", "recent", "retrieved", "summary")
+ZONES: tuple[str, ...] = ("fixed", "rules", "goal", "recent", "retrieved", "summary")
 """The zones that candidates stand in, first served first (S3-12); the reserve has no candidates."""
 
-ROLES = (
+ROLES: tuple[str, ...] = (
     "entry_file",
     "error_log",
     "symbol",

@@ -1,0 +1,163 @@
+"""What candidates are ordered by: recorded facts, each by name, up (`+`) or down (`-`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date
+from typing import Any, Literal
+
+from sawlog.builder.selection.candidate import ZONES, Candidate, digest_of, zone_of
+from sawlog.builder.selection.published import folded, rule_prefix
+
+Key = Literal[
+    "-authority",
+    "-trust",
+    "-retention",
+    "-version",
+    "-updated_at",
+    "-depth",
+    "-published_depth",
+    "-seq",
+    "-id",
+    "+zone",
+    "+kind",
+    "+units",
+    "+source_id",
+    "+seq",
+    "+locator",
+    "+path",
+    "+digest",
+    "+id",
+]
+"""The keys, each with its direction; a `Sequence[Key]` compares them one after the other."""
+
+RECORDED: tuple[Key, ...] = (
+    "-authority",
+    "-trust",
+    "-retention",
+    "-version",
+    "+source_id",
+    "+seq",
+    "+locator",
+    "+path",
+    "+digest",
+    "+id",
+)
+"""How the default policy breaks ties. The digest is that of the text, and the id comes last: they
+decide only between candidates of which nothing else that is recorded differs."""
+
+_RUN = re.compile("[0-9]+|[^0-9]+")
+_UPPER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_FOLD = str.maketrans(_UPPER, "abcdefghijklmnopqrstuvwxyz")
+_ORDERED = re.compile("[vV]?[0-9]{1,19}(?:[-._+:T][0-9A-Za-z]{1,19})*")
+_DATE = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_MICROS = re.compile("-?[0-9]{1,18}")
+DAY = 86_400_000_000
+_EPOCH = date(1970, 1, 1).toordinal()
+
+Natural = tuple[tuple[int, int, str], ...]
+
+
+def ascii_folded(text: str) -> str:
+    """The text with ASCII capitals made small, and nothing else changed."""
+    return text.translate(_FOLD)
+
+
+def natural(text: str, fold: Callable[[str], str] = ascii_folded) -> Natural:
+    """A version as it compares: digit runs as numbers, above runs of text (S0-27)."""
+    runs: list[tuple[int, int, str]] = []
+    for run in _RUN.findall(text):
+        if run[0] in "0123456789":
+            digits = run.lstrip("0")
+            runs.append((1, len(digits), digits))
+        else:
+            runs.append((0, 0, fold(run)))
+    return tuple(runs)
+
+
+def is_ordered(version: str) -> bool:
+    """True when a version says which of two is newer: numbers first, not a name or a digest."""
+    return bool(_ORDERED.fullmatch(version))
+
+
+def instant(text: str, *, end: bool = False) -> int | None:
+    """A date or a number of microseconds as microseconds UTC; None when it is neither.
+
+    A date is its first microsecond, or with `end` its last: what is valid until a day is valid on
+    that day.
+    """
+    if _MICROS.fullmatch(text):
+        return int(text)
+    if not _DATE.fullmatch(text):
+        return None
+    try:
+        day = date.fromisoformat(text).toordinal() - _EPOCH
+    except ValueError:  # no such day
+        return None
+    return day * DAY + (DAY - 1 if end else 0)
+
+
+def age_key(text: str) -> tuple[int, int, Natural]:
+    """A time as it compares; one of another form (`turn:18`) compares as a version, below."""
+    at = instant(text)
+    return (0, 0, natural(text)) if at is None else (1, at, ())
+
+
+def place(path: str) -> str:
+    """A path in one spelling: `/` between names, nothing empty, no `.`; dots of names stay."""
+    return "/".join(part for part in path.replace("\\", "/").split("/") if part not in ("", "."))
+
+
+def governed(path: str) -> str:
+    """The directory that a rule holds for: the one a rule file lies in, else the path itself."""
+    whole = place(path)
+    folder, _, name = whole.rpartition("/")
+    return folder if ascii_folded(name) in ("agents.md", "claude.md") else whole
+
+
+def covers(prefix: str, target: str) -> bool:
+    """True when a directory is the target or above it; the empty one is above all."""
+    return not prefix or target == prefix or target.startswith(prefix + "/")
+
+
+_VALUES: dict[str, Callable[[Candidate], Any]] = {
+    "authority": lambda one: one.authority,
+    "trust": lambda one: one.trust,
+    "retention": lambda one: one.retention,
+    "version": lambda one: natural(one.version) if is_ordered(one.version) else (),
+    "updated_at": lambda one: age_key(one.updated_at),
+    "depth": lambda one: _depth(governed(one.scope_path)),
+    "published_depth": lambda one: _depth(rule_prefix(one.path)),
+    "zone": lambda one: ZONES.index(zone_of(one)),
+    "kind": lambda one: one.kind,
+    "units": lambda one: one.units,
+    "source_id": lambda one: one.source_id,
+    "seq": lambda one: one.seq,
+    "locator": lambda one: one.locator,
+    "path": lambda one: one.path,
+    "digest": digest_of,
+    "id": lambda one: one.id,
+}
+
+
+def _depth(prefix: str) -> int:
+    return prefix.count("/") + 1 if prefix else 0
+
+
+def ordered(items: Iterable[Candidate], keys: Sequence[Key]) -> list[Candidate]:
+    """The candidates by the first key, those that tie by the second, and so on."""
+    found = list(items)
+    for key in reversed(keys):
+        found.sort(key=_VALUES[key[1:]], reverse=key[0] == "-")
+    return found
+
+
+def same(one: Candidate, other: Candidate, keys: Sequence[Key]) -> bool:
+    """True when no key tells them apart."""
+    return all(_VALUES[key[1:]](one) == _VALUES[key[1:]](other) for key in keys)
+
+
+def published_version(candidate: Candidate) -> Natural:
+    """A version as the published lab compares it."""
+    return natural(candidate.version, folded)
