@@ -21,20 +21,6 @@ from sawlog.store.errors import InvalidItem
 ZONES: tuple[str, ...] = ("fixed", "rules", "goal", "recent", "retrieved", "summary")
 """The zones that candidates stand in, first served first (S3-12); the reserve has no candidates."""
 
-ROLES: tuple[str, ...] = (
-    "entry_file",
-    "error_log",
-    "symbol",
-    "caller",
-    "constraint",
-    "diff",
-    "test_command",
-    "test_output",
-    "chat_history",
-    "summary",
-)
-"""What a candidate can be to a phase of the work (S3-04)."""
-
 FILE_CHANGE = "until-file-change"
 """The `ttl` of what holds while the files that it saw are as they were."""
 
@@ -48,6 +34,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     `clearance` is the level that a reader needs. `updated_at` and `valid_until` are dates
     (2026-07-29) or microseconds UTC; `ttl` is empty, `until-file-change` or microseconds;
     `seen` says which files in which versions it saw, `stale` why it is known not to hold.
+    `role` is what it is to a phase of the work; which roles a phase needs, its policy says.
     `relevance` is per mille, as its source gave it. `seq` is its order of arrival.
     `units` are measured by the policy, unless its measure is `given`; `cut` is the bound in units
     under which it is to be shown (0: whole).
@@ -105,11 +92,6 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         if self.zone and self.zone not in ZONES:
             raise InvalidItem(
                 "unknown_zone", f"{self.id} is in zone {self.zone!r}: use one of {', '.join(ZONES)}"
-            )
-        if self.role and self.role not in ROLES:
-            raise InvalidItem(
-                "unknown_role",
-                f"{self.id} has the role {self.role!r}: use one of {', '.join(ROLES)}",
             )
 
     @property

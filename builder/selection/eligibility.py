@@ -5,9 +5,17 @@ from __future__ import annotations
 from typing import Literal
 
 from sawlog.builder.item import TRUST_RANK, Kind
-from sawlog.builder.selection.candidate import FILE_CHANGE, Candidate
+from sawlog.builder.selection.candidate import FILE_CHANGE, Candidate, digest_of
 from sawlog.builder.selection.field import Field, TrustName, Use, inherited
-from sawlog.builder.selection.keys import RECORDED, covers, governed, instant, ordered, place
+from sawlog.builder.selection.keys import (
+    RECORDED,
+    covers,
+    governed,
+    instant,
+    ordered,
+    place,
+    subject,
+)
 from sawlog.builder.selection.published import rule_prefix
 from sawlog.builder.selection.task import Task
 from sawlog.store.errors import InvalidItem
@@ -168,15 +176,16 @@ def _file_changed(one: Candidate, now: dict[str, str]) -> bool:
 
 
 def _overturned(field: Field) -> Field:
-    """The field with the latest observation of each thing (`canonical`) that is trusted enough.
+    """The field with the latest observation of each thing.
 
     What is trusted less overturns nothing. Two of the same moment both stay: conflict sees them.
     The one that overturns stands for what the other was required for.
     """
     groups: dict[str, list[Candidate]] = {}
     for one in field.items:
-        if one.kind == Kind.OBSERVATION and one.canonical:
-            groups.setdefault(one.canonical, []).append(one)
+        kind, name = subject(one)
+        if kind == Kind.OBSERVATION and name:
+            groups.setdefault(name, []).append(one)
     losers: dict[str, tuple[str, str]] = {}
     heirs: dict[str, str] = {}
     for group in groups.values():
@@ -188,7 +197,9 @@ def _overturned(field: Field) -> Field:
                 if moments[one.id] > moments[heir.id]:
                     heir = one
             for old in group:
-                if old.trust == trust and moments[heir.id] > moments[old.id]:
+                if old.trust != trust or digest_of(old) == digest_of(heir):
+                    continue  # told again is not overturned
+                if moments[heir.id] > moments[old.id]:
                     losers[old.id] = ("overturned", f"stale: overturned by {heir.id}")
                     heirs[old.id] = heir.id
     return inherited(field, heirs).without(losers, "freshness")

@@ -17,7 +17,7 @@ from sawlog.store.events.base import Named
 TrustName = Literal["hostile", "unknown", "unverified", "trusted_source", "verified"]
 
 
-class Use(msgspec.Struct, frozen=True, tag_field="stage", omit_defaults=True):
+class Use(msgspec.Struct, frozen=True, tag_field="stage"):
     """A stage in a policy: its name is the tag, its parameters are the fields.
 
     A default never changes once released: it is left out of the policy's text.

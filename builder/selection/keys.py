@@ -51,7 +51,11 @@ _RUN = re.compile("[0-9]+|[^0-9]+")
 _UPPER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _FOLD = str.maketrans(_UPPER, "abcdefghijklmnopqrstuvwxyz")
 _ORDERED = re.compile("[vV]?[0-9]{1,19}(?:[-._+:T][0-9A-Za-z]{1,19})*")
-_DATE = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TIME = re.compile(
+    "(?P<day>[0-9]{4}-[0-9]{2}-[0-9]{2})"
+    "(?:[Tt ](?P<hour>[0-9]{2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})"
+    r"(?:\.(?P<fraction>[0-9]{1,9}))?)?(?P<zone>[Zz]|[+-][0-9]{2}:[0-9]{2}))?"
+)
 _MICROS = re.compile("-?[0-9]{1,18}")
 DAY = 86_400_000_000
 _EPOCH = date(1970, 1, 1).toordinal()
@@ -82,20 +86,32 @@ def is_ordered(version: str) -> bool:
 
 
 def instant(text: str, *, end: bool = False) -> int | None:
-    """A date or a number of microseconds as microseconds UTC; None when it is neither.
+    """A time as microseconds UTC; None when it cannot be read.
 
-    A date is its first microsecond, or with `end` its last: what is valid until a day is valid on
-    that day.
+    It is a number of microseconds, a date, or a date and a time with its zone (RFC 3339). A date
+    is its first microsecond, or with `end` its last: what is valid until a day is valid on it.
     """
     if _MICROS.fullmatch(text):
         return int(text)
-    if not _DATE.fullmatch(text):
+    found = _TIME.fullmatch(text)
+    if found is None:
         return None
     try:
-        day = date.fromisoformat(text).toordinal() - _EPOCH
+        day = date.fromisoformat(found["day"]).toordinal() - _EPOCH
     except ValueError:  # no such day
         return None
-    return day * DAY + (DAY - 1 if end else 0)
+    if found["hour"] is None:
+        return day * DAY + (DAY - 1 if end else 0)
+    hour, minute, second = (int(found[name] or 0) for name in ("hour", "minute", "second"))
+    if hour > 23 or minute > 59 or second > 60:
+        return None
+    zone = 0
+    if found["zone"] not in ("Z", "z"):
+        zone = int(found["zone"][1:3]) * 60 + int(found["zone"][4:])
+        zone = -zone if found["zone"][0] == "-" else zone
+    micros = int(f"{found['fraction'] or '':0<6}"[:6])
+    seconds = (hour * 60 + minute - zone) * 60 + second
+    return day * DAY + seconds * 1_000_000 + micros
 
 
 def age_key(text: str) -> tuple[int, int, Natural]:
@@ -139,6 +155,19 @@ _VALUES: dict[str, Callable[[Candidate], Any]] = {
     "digest": digest_of,
     "id": lambda one: one.id,
 }
+
+
+_PIECES = ("fact", "observation", "artifact")
+
+
+def subject(one: Candidate) -> tuple[str, str]:
+    """What a candidate speaks of: its kind, and its canonical name or its source.
+
+    Pieces of one source at different places speak of different things. Empty: of nothing known.
+    """
+    if one.canonical or not one.source_id or one.kind not in _PIECES:
+        return (one.kind, one.canonical or one.source_id)
+    return (one.kind, f"{one.source_id}\n{one.locator}")
 
 
 def _depth(prefix: str) -> int:

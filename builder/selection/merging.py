@@ -18,6 +18,7 @@ from sawlog.builder.selection.keys import (
     ordered,
     published_version,
     same,
+    subject,
 )
 from sawlog.builder.selection.task import Task
 
@@ -111,27 +112,31 @@ def supersession(field: Field, task: Task, params: Supersession) -> Field:
         return _published_supersession(field)
     losers: dict[str, tuple[str, str]] = {}
     heirs: dict[str, str] = {}
-    for (_, source), group in grouped(field.items, subject).items():
+    for (_, source), group in grouped(field.items, _versioned).items():
         versioned = [one for one in group if is_ordered(one.version)]
         if not source or len(versioned) < 2:
             continue
         for authority, trust in {(one.authority, one.trust) for one in versioned}:
-            heir, *_ = ordered(
+            above = ordered(
                 (one for one in versioned if one.authority >= authority and one.trust >= trust),
                 ("-version", *RECORDED),
             )
-            newest = natural(heir.version)
+            newest = natural(above[0].version)
+            newer = [one for one in above if natural(one.version) == newest]
             for old in versioned:
-                if (old.authority, old.trust) == (authority, trust) and (
-                    newest > natural(old.version)
+                if (old.authority, old.trust) != (authority, trust) or (
+                    natural(old.version) == newest
                 ):
-                    losers[old.id] = ("superseded", f"by {heir.id}")
-                    heirs[old.id] = heir.id
+                    continue
+                losers[old.id] = ("superseded", f"by {newer[0].id}")
+                same_place = [one for one in newer if subject(one) == subject(old)]
+                if same_place:
+                    heirs[old.id] = same_place[0].id
     return inherited(field, heirs).without(losers, "supersession")
 
 
-def subject(one: Candidate) -> tuple[str, str]:
-    """What a candidate speaks of: its kind, and its canonical name or source."""
+def _versioned(one: Candidate) -> tuple[str, str]:
+    """What a version is of: the source, whatever piece of it this is."""
     return (one.kind, one.canonical or one.source_id)
 
 

@@ -79,12 +79,28 @@ class Policy(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """The policy as canonical JSON."""
-        return canonical_json(msgspec.to_builtins(self))
+        stages = [_described(use) for use in self.stages]
+        return canonical_json({**msgspec.to_builtins(self), "stages": stages})
 
     @property
     def digest(self) -> str:
         """The hex SHA-256 of the text."""
         return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+def _described(use: Use) -> dict[str, object]:
+    """A stage's name and the parameters that are not its defaults."""
+    given = {field.name: field.default for field in msgspec.structs.fields(type(use))}
+    said: dict[str, object] = {
+        name: msgspec.to_builtins(getattr(use, name))
+        for name, default in given.items()
+        if getattr(use, name) != default
+    }
+    return {"stage": name_of(type(use)), **said}
+
+
+LEAST_CAP = 64
+"""Units below which a cap has no room for the notice of its cut."""
 
 
 def check_stages(stages: tuple[StageUse, ...]) -> None:
@@ -96,6 +112,16 @@ def check_stages(stages: tuple[StageUse, ...]) -> None:
             before = ", ".join(name_of(kind) for kind in _ORDER[reached])
             raise InvalidPolicy(f"{name_of(type(use))} comes before {before}", path=f"stages[{at}]")
         reached = floor
+        if isinstance(use, Cap) and use.units < LEAST_CAP:
+            raise InvalidPolicy(
+                f"a cap of {use.units} leaves no room for its notice: use {LEAST_CAP} or more",
+                path=f"stages[{at}].units",
+            )
+        if isinstance(use, Relevance) and not 0 <= use.minimum <= 1000:
+            raise InvalidPolicy(
+                f"relevance is per mille, 0 to 1000, not {use.minimum}",
+                path=f"stages[{at}].minimum",
+            )
     kinds = [type(use) for use in stages]
     walks = [kind for kind in kinds if kind in _WALKS]
     if len(walks) != 1:
