@@ -9,13 +9,13 @@ The ids of calls are the harness's (S0-52): what a model writes as one is droppe
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 import msgspec
 
+from sawlog.builder.item import json_digest
 from sawlog.builder.paths import names_path, path_danger
 from sawlog.builder.schemas import Misfit, Unreadable, misfit
 from sawlog.store import text as texts
@@ -85,16 +85,11 @@ class ToolCallFactory(msgspec.Struct, frozen=True):
         action = {"name": proposal.name, "arguments": arguments}
         call = {"run_id": self.run_id, "ordinal": ordinal, "action": action}
         return ToolCall(
-            "action-" + _digest(action)[:20],
-            "call-" + _digest(call)[:20],
+            "action-" + json_digest(action)[:20],
+            "call-" + json_digest(call)[:20],
             proposal.name,
             arguments,
         )
-
-
-def _digest(value: object) -> str:
-    source = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 # --- the lab's ------------------------------------------------------------------------------------

@@ -153,6 +153,11 @@ HOUSE: dict[str, Room] = {
     ),
     # Floor 5: pages that write nothing; the public names.
     "viewer": Room(("viewer/*",), ("session", "builder/render/markdown.py", "store values")),
+    # The published labs, and policies compared on cases.
+    "labs": Room(
+        ("labs/*",),
+        ("builder", "builder selection", "fixtures", "store values", "msgspec", "httpx"),
+    ),
     "face": Room(("__init__.py",), ("session", "builder", "store values", "store/objects.py")),
     # The command's own agent, in a process that can be killed.
     "demo": Room(("demo/*",), ("session", "store values", "store log", "msgspec")),
@@ -168,6 +173,7 @@ HOUSE: dict[str, Room] = {
             "formats",
             "fixtures",
             "demo",
+            "labs",
             "migrations",
             "store values",
             "store log",

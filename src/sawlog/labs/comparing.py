@@ -1,0 +1,105 @@
+"""Two policies on the same cases: what got better, what got worse, which samples fail and why.
+
+What a case checks is its lab's affair; here a case either passes or fails with reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from sawlog.store.errors import ConfigError, FormatError, TooLarge
+
+_LARGEST = 256 * 1024 * 1024
+_TOLD = 20  # bad lines that one error names
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """How one case came out: what failed, in the lab's words; nothing failed is a pass."""
+
+    case: str
+    failures: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """True when nothing failed."""
+        return not self.failures
+
+
+class Failing(msgspec.Struct, frozen=True):
+    """A sample that fails under one of the policies."""
+
+    policy: str
+    case: str
+    failures: tuple[str, ...]
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """What a candidate does to the cases that a baseline was run on; cases in their order."""
+
+    baseline: str
+    candidate: str
+    cases: int
+    baseline_passed: int
+    candidate_passed: int
+    improvements: tuple[str, ...]
+    regressions: tuple[str, ...]
+    failing: tuple[Failing, ...]
+
+    @property
+    def ok(self) -> bool:
+        """True when no case that passed now fails."""
+        return not self.regressions
+
+
+def compare(
+    baseline: str, before: Sequence[Sample], candidate: str, after: Sequence[Sample]
+) -> Comparison:
+    """Compare the samples of two policies, named `baseline` and `candidate`.
+
+    Raises ConfigError unless both have the same cases in the same order.
+    """
+    if [sample.case for sample in before] != [sample.case for sample in after]:
+        raise ConfigError("only two runs over the same cases can be compared")
+    pairs = list(zip(before, after, strict=True))
+    return Comparison(
+        baseline=baseline,
+        candidate=candidate,
+        cases=len(pairs),
+        baseline_passed=sum(sample.passed for sample in before),
+        candidate_passed=sum(sample.passed for sample in after),
+        improvements=tuple(new.case for old, new in pairs if new.passed and not old.passed),
+        regressions=tuple(new.case for old, new in pairs if old.passed and not new.passed),
+        failing=tuple(
+            Failing(policy, sample.case, sample.failures)
+            for policy, samples in ((baseline, before), (candidate, after))
+            for sample in samples
+            if not sample.passed
+        ),
+    )
+
+
+def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of a case file that hold something, with their numbers from 1.
+
+    Raises TooLarge above 256 MiB and FormatError for a file without any.
+    """
+    with path.open("rb") as file:
+        raw = file.read(_LARGEST + 1)
+    if len(raw) > _LARGEST:
+        raise TooLarge(f"{path}: a case file has at most 256 MiB", path=str(path))
+    # Only line feeds end a line: other separators may stand inside of a JSON text.
+    lines = [(at, line.strip(b" \t\r")) for at, line in enumerate(raw.split(b"\n"), 1)]
+    lines = [(at, line) for at, line in lines if line]
+    if not lines:
+        raise FormatError(f"{path}: there are no cases in it", path=str(path))
+    yield from lines
+
+
+def bad_lines(path: Path, found: Sequence[tuple[int, str]]) -> FormatError:
+    """The one error that names every line that is no case, and why."""
+    told = "; ".join(f"line {at}: {why}" for at, why in found[:_TOLD])
+    more = f"; and {len(found) - _TOLD} more lines" if len(found) > _TOLD else ""
+    return FormatError(f"{path}: {told}{more}", path=str(path), line=found[0][0])
