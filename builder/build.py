@@ -13,13 +13,14 @@ from msgspec.structs import replace
 
 from sawlog.builder.arrange import Arrangement, synthetic_kind
 from sawlog.builder.assembly import Assembly
+from sawlog.builder.candidates import Known
 from sawlog.builder.contents import Contents
-from sawlog.builder.cutting import cut_to_fit
+from sawlog.builder.draft import Draft, Refusal
 from sawlog.builder.manifest import write
 from sawlog.builder.measure import measure_of
 from sawlog.builder.packet import Binding, Entry, Header, Request
 from sawlog.builder.pairing import unknown_pairing
-from sawlog.builder.policy import CannotFit, Rules, header_refs
+from sawlog.builder.policy import Rules, header_refs
 from sawlog.builder.profiles import Profile
 from sawlog.builder.projector import FOLD
 from sawlog.builder.state import Ref, State
@@ -28,17 +29,6 @@ from sawlog.builder.vec import Vec
 from sawlog.store.events.base import EventId
 from sawlog.store.events.steps import PacketBuilt
 from sawlog.store.text import BlobMissing, Text
-
-
-class Refusal(msgspec.Struct, frozen=True):
-    """Why there is no packet, and what is needed.
-
-    `reason` is `blocked`, `awaiting_approval`, `cannot_fit`, `missing_blob` or `nothing_to_send`.
-    """
-
-    reason: str
-    message: str
-    needs: tuple[str, ...] = ()
 
 
 class Built(msgspec.Struct, frozen=True):
@@ -103,6 +93,7 @@ class Cache:
         self.assembly: Assembly | None = None
         self.measured: object = None
         self.settled_at = 0
+        self.known = Known()
         self.borders: frozenset[int] = frozenset()
         """Where units begin and end among the entries of the news."""
 
@@ -130,13 +121,15 @@ def build(
     allow_waiting: bool = False,
     reconstructed: bool = False,
     missing: tuple[str, ...] = (),
+    allow_missing: bool = False,
 ) -> Built | Refusal:
     """The next packet of a state, or why there is none.
 
     `as_of` is microseconds UTC, raised to the branch's newest. `allow_waiting` shows calls that
     wait for approval as such instead of refusing. `reconstructed` builds what a foreign file
     says was asked, also where nothing new is to be sent; `missing` names what the model saw and
-    the log does not hold.
+    the log does not hold. `allow_missing` builds although a requirement is not satisfied, and says
+    so in the packet.
     """
     cache = cache or Cache()
     blocked = state.blocked or unknown_pairing(state)
@@ -158,8 +151,9 @@ def build(
     header = header_refs(state)
     try:
         return _assembled(
-            state, rules, sending, as_of, contents, cache, header, news, reconstructed, missing
-        )
+            state, rules, sending, as_of, contents, cache, header, news, reconstructed, missing,
+            allow_missing,
+        )  # fmt: skip
     except BlobMissing as error:
         return Refusal(
             "missing_blob",
@@ -179,6 +173,7 @@ def _assembled(
     news: list[Ref],
     reconstructed: bool,
     missing: tuple[str, ...],
+    allow_missing: bool,
 ) -> Built | Refusal:
     breaks: list[Break] = []
     assembly, kept = _standing(state, rules, cache, header, news, contents, breaks)
@@ -192,31 +187,22 @@ def _assembled(
         for one in cache.arrangement.aside()
     )
     at = len(header)
-    if rules.budgeted and assembly.total > rules.window - rules.reserve:
-        cut = cut_to_fit(assembly, at, rules, contents)
-        if isinstance(cut, CannotFit):
-            cache.assembly = None
-            return _does_not_fit(cut)
-        if cut is not None:
-            assembly, kept = cut.assembly, at
-            verdicts = [one for one in verdicts if one.outcome == "dropped"]
-            verdicts.extend(cut.verdicts)
-            breaks.append(cut.broken)
     cache.assembly = assembly
     cache.settled_at = -1
+    idle = _nothing_to_send(assembly, at, reconstructed)
+    if idle is not None:
+        return idle
+    as_of = as_of if state.as_of is None else max(as_of, state.as_of)
+    draft = Draft(state, rules, as_of, contents, at, assembly, verdicts, breaks)
+    refused = draft.fill(cache.known, allow_missing=allow_missing)
+    if refused is not None:
+        cache.assembly = None
+        return refused
+    if draft.assembly is not assembly:
+        kept = at
+    assembly, missing = draft.assembly, (*missing, *draft.missing)
+    cache.assembly = assembly
     entries = assembly.entries
-    if len(entries) == at:
-        return Refusal(
-            "nothing_to_send", "the history is empty: append a user message first", ("input",)
-        )
-    # A reply that ends in a part that the provider runs was paused: it goes back as it is.
-    last = entries[-1]
-    if not reconstructed and last.authority == "assistant" and last.part != "raw":
-        return Refusal(
-            "nothing_to_send",
-            "the history ends with the model's own reply: append a message or a result first",
-            ("input",),
-        )
     request = assembly.request(sending.header, sending.headers, sending.profile, bindings_of(state))
     verdicts.extend(_rendered(state, sending, request, assembly, kept, breaks))
     # What is reconstructed was never sent, and has no manifest.
@@ -227,7 +213,7 @@ def _assembled(
         headers=sending.headers,
         profile_digest=sending.profile.own_digest,
         rules=rules,
-        as_of=as_of if state.as_of is None else max(as_of, state.as_of),
+        as_of=as_of,
         refs=assembly.refs,
         entries=entries,
         missing=missing,
@@ -238,6 +224,22 @@ def _assembled(
         parts=parts,
         trace=Trace(kept, tuple(verdicts), tuple(breaks)),
     )
+
+
+def _nothing_to_send(assembly: Assembly, at: int, reconstructed: bool) -> Refusal | None:
+    if len(assembly.entries) == at:
+        return Refusal(
+            "nothing_to_send", "the history is empty: append a user message first", ("input",)
+        )
+    # A reply that ends in a part that the provider runs was paused: it goes back as it is.
+    last = assembly.entries[-1]
+    if not reconstructed and last.authority == "assistant" and last.part != "raw":
+        return Refusal(
+            "nothing_to_send",
+            "the history ends with the model's own reply: append a message or a result first",
+            ("input",),
+        )
+    return None
 
 
 def _rendered(
@@ -346,15 +348,6 @@ def _why(ref: Ref) -> str:
     if ref.form == "synthetic":
         return f"synthetic:{dict(ref.args)['kind']}"
     return "news" if ref.form == "full" else ref.form
-
-
-def _does_not_fit(cut: CannotFit) -> Refusal:
-    return Refusal(
-        "cannot_fit",
-        f"the last unit takes {cut.last} units and the header {cut.fixed}; the window has "
-        f"{cut.window}, of which {cut.reserve} are kept for the reply",
-        ("a larger window", "a smaller reserve", "shorter tool results"),
-    )
 
 
 def bindings_of(state: State) -> Callable[[int], Binding | None]:

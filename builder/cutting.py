@@ -6,6 +6,8 @@ counts what all cuts have left behind, so the notice of an earlier cut goes with
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from sawlog.builder.assembly import Assembly
@@ -26,11 +28,16 @@ class Shortened(msgspec.Struct, frozen=True):
 
 
 def cut_to_fit(
-    assembly: Assembly, at: int, rules: Rules, contents: Contents
+    assembly: Assembly,
+    at: int,
+    rules: Rules,
+    contents: Contents,
+    otherwise: Callable[[Ref], Ref | None] | None = None,
 ) -> Shortened | CannotFit | None:
     """The packet without the history that has to go; None when all of it fits.
 
-    `at` is the place of the first history entry. Raises BlobMissing.
+    `at` is the place of the first history entry. `otherwise` gives what stands in the place of an
+    entry that stays: itself, another form of it, or nothing. Raises BlobMissing.
     """
     measure = measure_of(rules.measure)
     fixed = sum(assembly.units.between(0, at))
@@ -48,20 +55,24 @@ def cut_to_fit(
     gone = assembly.refs.between(at, start)
     units = sizes[: cut.at]
     bound = sum(entry.part == "bound" for entry in history[: cut.at])
-    short = Assembly(measure)
-    short.extend(
-        [
-            *assembly.refs.between(0, at),
-            _notice(dropped),
-            *assembly.refs.between(start, len(assembly.refs)),
-        ],
-        contents,
-    )
-    verdicts = tuple(
+    verdicts = [
         Verdict(ref.seq, ref.part, "budget", "dropped", "block_cut", size)
         for ref, size in zip(gone, units, strict=True)
-    )
-    return Shortened(short, verdicts, Break("block_cut", at, len(gone), sum(units), bound))
+    ]
+    stay: list[Ref] = []
+    for ref, size in zip(
+        assembly.refs.between(start, len(assembly.refs)), sizes[cut.at :], strict=True
+    ):
+        other = ref if otherwise is None else otherwise(ref)
+        if other is not None:
+            stay.append(other)
+        if other != ref:
+            outcome = "dropped" if other is None else "selected"
+            verdicts.append(Verdict(ref.seq, ref.part, "freshness", outcome, "outdated", size))
+    short = Assembly(measure)
+    short.extend([*assembly.refs.between(0, at), _notice(dropped), *stay], contents)
+    broken = Break("block_cut", at, len(gone), sum(units), bound)
+    return Shortened(short, tuple(verdicts), broken)
 
 
 def _left_behind(assembly: Assembly, at: int) -> int:

@@ -61,7 +61,10 @@ class File(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Offer(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An item that was offered; `withdrawn` is the seq of the event that took it back."""
+    """An item that was offered; `withdrawn` is the seq of the event that took it back.
+
+    `saw` are path and version of the files that it was taken from.
+    """
 
     seq: int
     channel: str
@@ -69,7 +72,7 @@ class Offer(msgspec.Struct, frozen=True, array_like=True, gc=False):
     parts: int
     required: bool = False
     withdrawn: int = 0
-    at: int = 0
+    saw: tuple[tuple[str, str], ...] = ()
 
 
 class Pending(msgspec.Struct, frozen=True, array_like=True, gc=False):

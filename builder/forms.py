@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from sawlog.builder import forms_around
 from sawlog.builder.contents import Contents, blob_of, preview_of, text_of
 from sawlog.builder.packet import Entry
 from sawlog.builder.state import Ref
@@ -345,6 +346,11 @@ def _notice(ref: Ref, contents: Contents, before: Entry | None) -> Entry:
 
 
 FORMS: dict[tuple[str, int], Form] = {
+    ("world", 1): forms_around.world,
+    ("stale", 1): forms_around.stale,
+    ("outdated", 1): forms_around.outdated,
+    ("item", 1): forms_around.item,
+    ("missing", 1): forms_around.missing,
     ("full", 1): _full,
     ("preview", 1): _preview,
     ("synthetic", 1): _synthetic,

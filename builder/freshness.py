@@ -16,8 +16,8 @@ from sawlog.builder.state import Args, Ref, State
 from sawlog.builder.vec import Index
 from sawlog.store.events.world import FileChanged, FileObserved, Saw
 
-WHOLE = ("full", "preview", "late", "item")
-"""Forms that show an event's text."""
+WHOLE = ("full", "preview", "late")
+"""Forms that show the text of a result or an observation."""
 
 
 def saw(state: State, seq: int, seen: Iterable[Saw]) -> State:
@@ -35,6 +35,23 @@ def saw(state: State, seq: int, seen: Iterable[Saw]) -> State:
             file = replace(file, seen=shown)
         state = _with(state, file)
     return state
+
+
+def shows(state: State, seq: int, seen: Iterable[tuple[str, str]]) -> State:
+    """The state after event `seq` showed text of files as they were in these versions."""
+    for path, version in seen:
+        file = state.files.get(path) or File(path, 0, "")
+        state = _with(state, replace(file, seen=(*file.seen, Seen(seq, version))))
+    return state
+
+
+def is_outdated(state: State, seen: Iterable[tuple[str, str]]) -> bool:
+    """True when one of these files is known to be of another version, or gone."""
+    for path, version in seen:
+        file = state.files.get(path)
+        if file is not None and file.seq and (file.absent or file.version != version):
+            return True
+    return False
 
 
 def observed(state: State, seq: int, content: FileObserved) -> State:
@@ -146,8 +163,11 @@ def _newest(files: Index[str, File]) -> list[tuple[str, File]]:
     return list(dict(files.items()).items())
 
 
-def stale_seqs(state: State) -> frozenset[int]:
-    """Seqs of shown events whose text of some file is out of date. One pass over the files."""
-    return frozenset(
-        one.seq for _, file in _newest(state.files) for one in file.seen if is_stale(file, one)
-    )
+def stale_paths(state: State) -> dict[int, str]:
+    """Shown events whose text of a file is out of date: seq to path. One pass over the files."""
+    return {
+        one.seq: file.path
+        for _, file in _newest(state.files)
+        for one in file.seen
+        if is_stale(file, one)
+    }

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from sawlog.builder import freshness
 from sawlog.builder.facts import Offer
 from sawlog.builder.state import Ref, State
 from sawlog.store.event import Event
@@ -29,7 +30,11 @@ def offered(state: State, event: Event, content: ItemOffered) -> State:
         content.source_id,
         len(content.parts),
         required,
-        at=event.occurred_at,
+        saw=tuple(
+            (one.path, one.version)
+            for one in content.saw
+            if isinstance(one.path, str) and one.holds == "until-file-change"
+        ),
     )
     offers = (*state.offers, one)
     optional = [each for each in offers if not each.required and each.seq not in state.items]
@@ -54,6 +59,13 @@ def rewound(state: State, to: int) -> State:
     return replace(state, offers=tuple(each for each in state.offers if each.seq <= to))
 
 
-def shown(before: Iterable[int], refs: Iterable[Ref]) -> tuple[int, ...]:
-    """Seqs of the items that stand in the packet, after these refs came."""
-    return tuple(sorted({*before, *(ref.seq for ref in refs if ref.form == "item")}))
+def shown(state: State, refs: Iterable[Ref], *, grown: bool) -> State:
+    """The state in which the items among these refs stand in the packet.
+
+    `grown`: they came behind those that stand there already.
+    """
+    now = {ref.seq for ref in refs if ref.form == "item"}
+    for one in state.offers:
+        if one.seq in now and (not grown or one.seq not in state.items):
+            state = freshness.shows(state, one.seq, one.saw)
+    return replace(state, items=tuple(sorted({*(state.items if grown else ()), *now})))

@@ -18,7 +18,6 @@ import msgspec
 from sawlog.builder.packet import Entry
 from sawlog.builder.selection.policy import Policy, policy_of
 from sawlog.builder.state import Ref, State
-from sawlog.store.errors import UnknownNumber
 from sawlog.store.events.base import Named
 
 DEFAULT = Named("default", 2)
@@ -55,16 +54,18 @@ class Rules(msgspec.Struct, frozen=True):
         if self.stages is not None:
             return self.stages
         if self.policy == DEFAULT:
-            return policy_of("default")
-        raise UnknownNumber(f"the policy {self.policy} is not installed")
+            return policy_of("default", 1)
+        return policy_of(self.policy.name, self.policy.number)
 
-    def room(self, per_mille: int) -> int:
-        """Units that a packet may take, the reply's reserve taken off.
+    def calibrated(self, per_mille: int) -> Rules:
+        """The rules with window and reserve in units, of which a thousand are `per_mille` tokens.
 
-        `per_mille` are the tokens that a thousand units turned out to be; the window is in tokens.
+        A policy that shows the history alone takes the two for one.
         """
-        window = self.window - self.reserve
-        return window * 1000 // per_mille if self.selection is not None else window
+        if self.selection is None or per_mille == 1000:
+            return self
+        window, reserve = (units * 1000 // per_mille for units in (self.window, self.reserve))
+        return msgspec.structs.replace(self, window=max(1, window), reserve=reserve)
 
 
 def header_refs(state: State) -> list[Ref]:
@@ -106,6 +107,9 @@ def _within_units(history: Sequence[Entry]) -> set[int]:
     return inner
 
 
+_BESIDE = frozenset(("notice", "world", "goal"))
+"""What stands behind the history of a step and is no reason to cut in front of it."""
+
 CUT_TO = (3, 5)
 """A block cut leaves at most this share of the history zone: 60 %."""
 
@@ -143,7 +147,7 @@ def block_cut(
     last_border: int | None = None
     last_left = 0
     for at, entry in enumerate(history):
-        if opens_unit(entry) and entry.kind != "notice" and at not in inner:
+        if opens_unit(entry) and entry.kind not in _BESIDE and at not in inner:
             last_border, last_left = at, left
             if at and left * CUT_TO[1] <= zone * CUT_TO[0]:
                 break

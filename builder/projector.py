@@ -6,11 +6,11 @@ Fold number 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from sawlog.builder import freshness, inbox, offers, pairing, world
+from sawlog.builder import around, freshness, inbox, offers, pairing, world
 from sawlog.builder.manifest import BadManifest, expand, known_parts, names_older
 from sawlog.builder.state import Bound, News, Ref, State
 from sawlog.builder.vec import Index, Vec
@@ -269,26 +269,7 @@ def _packet(state: State, event: Event, content: PacketBuilt) -> State:
         as_of=content.as_of if state.as_of is None else max(state.as_of, content.as_of),
         current=Bound(0, event.step, content.prefix, content.api, content.model, ""),
     )
-    return pairing.settled(_around(state, refs, grown=grown), ())
-
-
-def _around(state: State, refs: Sequence[Ref], *, grown: bool) -> State:
-    """The state after a packet showed, besides history, the world, notices and items."""
-    if not grown:
-        whole = (ref.seq for ref in refs if ref.form in freshness.WHOLE)
-        state = freshness.shortened(state, frozenset(whole))
-    elif not any(ref.form in _AROUND for ref in refs):
-        return state if not state.dirty else replace(state, dirty=freshness.still_dirty(state))
-    state = replace(
-        state,
-        told=world.told(state, refs, grown=grown),
-        noted=freshness.noted(state.noted if grown else (), refs),
-        items=offers.shown(state.items if grown else (), refs),
-    )
-    return replace(state, dirty=freshness.still_dirty(state))
-
-
-_AROUND = ("world", "stale", "outdated", "item")
+    return pairing.settled(around.shown(state, refs, grown=grown), ())
 
 
 def _rewound(state: State, event: Event, to: int) -> State:

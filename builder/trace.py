@@ -11,8 +11,10 @@ import msgspec
 class Verdict(msgspec.Struct, frozen=True):
     """What became of one candidate.
 
-    `stage` is `pairing`, `history`, `budget` or `render`; `outcome` is `selected` or `dropped`;
-    `reason` names the rule; `units` is what it takes or would have taken. `seq` and `part` name the
+    `stage` is `pairing`, `history`, `world`, `freshness`, `budget` or `render`, or a stage of the
+    policy for items; `outcome` is `selected`, `selected_as_data` or `dropped`; `reason` names the
+    rule; `units` is what it takes or would have taken. `scores` are the signals that an item was
+    ranked by, `note` what else was done to it. `seq` and `part` name the
     event's part (seq 0: an entry that no event stands behind).
     """
 
@@ -22,6 +24,8 @@ class Verdict(msgspec.Struct, frozen=True):
     outcome: str
     reason: str
     units: int = 0
+    scores: tuple[tuple[str, int], ...] = ()
+    note: str = ""
 
 
 class Break(msgspec.Struct, frozen=True):

@@ -194,7 +194,7 @@ def test_no_window_is_no_bound_and_an_import_cuts_nothing() -> None:
 
 def test_a_policy_or_a_measure_that_is_not_installed_is_named() -> None:
     story = Story().run("U")
-    with pytest.raises(UnknownNumber, match="the policy other@2 is not installed"):
+    with pytest.raises(UnknownNumber, match="the selection policy other@2 is not installed"):
         story.log.build(Rules(Named("other", 2)))
     with pytest.raises(UnknownNumber, match="the measure tokens@1 is not installed"):
         story.log.build(Rules(measure=Named("tokens")))
