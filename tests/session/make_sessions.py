@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 import sawlog
 from sawlog.agentlog import AgentLog
+from sawlog.builder.policy import HISTORY_ALONE, Rules
 from sawlog.builder.profiles import profile_for
 from sawlog.call import Call as Asked
 from sawlog.providers.fake_rendering import Request, render
@@ -84,7 +85,8 @@ class Scene:
 
     def session(self, **options: Any) -> Session:
         """The session, to be entered."""
-        session: Session = self.log.session("task", owner="maker", **options)
+        rules = Rules(HISTORY_ALONE, reserve=options.pop("reserve", 0))
+        session: Session = self.log.session("task", rules=rules, owner="maker", **options)
         return session
 
     def step(self, s: Session, api: str, **options: Any) -> Step:
