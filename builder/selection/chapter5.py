@@ -76,9 +76,10 @@ class Chapter5(msgspec.Struct, frozen=True):
 def build(task: Task, items: Iterable[ContextItem], policy: Policy = CHAPTER5) -> Chapter5:
     """The packet and the trace of items, in the form of chapter 5.
 
-    With another policy the form is the same and the choice is its own.
+    Items have no order of arrival here: any order of them gives the same. With another policy the
+    form is the same and the choice is its own.
     """
-    candidates = [candidate_of(item, seq=at) for at, item in enumerate(items)]
+    candidates = [candidate_of(item) for item in items]
     return packed(task, candidates, select(policy, task, candidates))
 
 

@@ -37,14 +37,14 @@ RECORDED: tuple[Key, ...] = (
     "-trust",
     "-retention",
     "-version",
-    "+source_id",
     "+seq",
+    "+source_id",
     "+locator",
     "+path",
     "+digest",
     "+id",
 )
-"""How the default policy breaks ties. The digest is that of the text, and the id comes last: they
+"""How the default policy breaks ties: what came first was there before its copy. The digest is that of the text, and the id comes last: they
 decide only between candidates of which nothing else that is recorded differs."""
 
 _RUN = re.compile("[0-9]+|[^0-9]+")
