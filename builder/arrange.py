@@ -6,6 +6,8 @@ the pairing that the state names: `default` as below, or `codex` (`pairing_codex
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from sawlog.builder.pairing_codex import CODEX, aborted_ref
@@ -28,12 +30,15 @@ class Unit(msgspec.Struct):
     """What stays together: a message, or a reply with its calls and their results.
 
     `results` are by the call's seq; `apart` are the calls whose result is a unit of its own.
+    `listed` are its entries once all its calls have results; then only one more member or other
+    trims change them.
     """
 
     lead: News
     members: list[News]
     results: dict[int, News]
     apart: set[int]
+    listed: Sequence[Ref] | None = None
 
     def open_calls(self) -> list[int]:
         """Seqs of calls in it that have no result."""
@@ -66,6 +71,7 @@ class Arrangement:
         self._sent_step = -1
         self._pairing: Named | None = None
         self._asked: dict[Text, int] = {}
+        self._trims: tuple[int, ...] = ()
 
     def feed(self, state: State) -> None:
         """Take in what is new in the state's news."""
@@ -79,13 +85,25 @@ class Arrangement:
             self._place(news[at])
         self._news = news
 
-    def entries(self, state: State) -> list[list[Ref]]:
+    def entries(self, state: State) -> list[Sequence[Ref]]:
         """The entries of each unit, in order, once what is new in the state's news is taken in."""
         self.feed(state)
+        if state.trims != self._trims:
+            self._trims = state.trims
+            for unit in self.units:
+                unit.listed = None
         waiting = {call.seq: call for call in state.waiting}
         trims = frozenset(state.trims)
         codex = state.pairing == CODEX
-        return [unit_refs(unit, waiting, trims, codex=codex) for unit in self.units]
+        found: list[Sequence[Ref]] = []
+        for unit in self.units:
+            refs = unit.listed
+            if refs is None:
+                refs = unit_refs(unit, waiting, trims, codex=codex)
+                if not unit.open_calls():  # what an open one shows is for the state to say
+                    unit.listed = refs
+            found.append(refs)
+        return found
 
     def aside(self) -> list[News]:
         """The news that packets do not show, each for the reason that its flag names."""
@@ -124,6 +142,7 @@ class Arrangement:
             self._last = None if one.step else unit
         else:
             unit.members.append(one)
+            unit.listed = None
         if one.kind == "tool.requested":
             self._by_call[one.seq] = unit
             self._asked[one.call_id] = self._asked.get(one.call_id, 0) + 1
@@ -182,6 +201,8 @@ def event_refs(one: News, trims: frozenset[int]) -> list[Ref]:
         return [Ref("history", one.seq, part, "erased") for part in range(1, one.parts + 1)]
     if one.seq in trims:
         return [Ref("history", one.seq, 1, "stub")]
+    if one.parts == 1 and not one.previews:  # as nearly all are
+        return [Ref("history", one.seq, 1, "full")]
     return [
         Ref("history", one.seq, part, "preview" if part in one.previews else "full")
         for part in range(1, one.parts + 1)
