@@ -26,6 +26,7 @@ SawlogError
 │   ├── StepEnded              a step that has its end is to be sent or answered
 │   └── UnknownNumber          a fold, form, renderer, profile or policy that is not installed
 ├── InvalidItem                a source, an item or a task for selection that breaks its rules
+├── OutsideRoot                a path, or a link on it, that leads out of its root
 ├── ToolError                  a tool call used in a way that the log does not allow
 ├── InvalidArguments           what a model wrote for a call does not fit its tool
 ├── AttemptFailed              the provider refused, or the sending broke
@@ -190,6 +191,17 @@ class InvalidItem(SawlogError):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code}: {message}")
         self.code = code
+
+
+class OutsideRoot(SawlogError):
+    """Raised when a path, or a link on it, leads out of the root that holds it: it is not read.
+
+    `path` is the path as it was given.
+    """
+
+    def __init__(self, message: str, *, path: str) -> None:
+        super().__init__(message)
+        self.path = path
 
 
 class ToolError(SawlogError):

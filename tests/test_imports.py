@@ -108,6 +108,11 @@ HOUSE: dict[str, Room] = {
         ("providers/*",),
         ("builder render", "builder/profiles.py", "store values", "msgspec", "httpx"),
     ),
+    # Files around an agent: looked at, watched, read for instructions.
+    "workspace": Room(
+        ("files.py", "gitversion.py", "instructions.py", "workspace.py"),
+        ("builder", "store values", "msgspec", "watchfiles"),
+    ),
     # Floor 4: the hall: one session, one loop, and the same session read again.
     "session": Room(
         (
@@ -123,6 +128,7 @@ HOUSE: dict[str, Room] = {
             "manifests.py",
             "reconstructing.py",
             "recorded.py",
+            "references.py",
             "rerender.py",
             "session.py",
             "step.py",
@@ -136,6 +142,7 @@ HOUSE: dict[str, Room] = {
         (
             "compaction",
             "compactor",
+            "workspace",
             "builder",
             "builder render",
             "builder selection",
@@ -169,6 +176,7 @@ HOUSE: dict[str, Room] = {
             "session",
             "importing",
             "viewer",
+            "workspace",
             "providers",
             "formats",
             "fixtures",

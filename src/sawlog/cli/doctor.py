@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sawlog.store.health import Health
 
 _LIBRARIES = ("sqlalchemy", "alembic", "msgspec", "pydantic", "typer", "rich", "zstandard")
-_EXTRAS = {"httpx": "providers", "psycopg": "postgresql"}
+_EXTRAS = {"httpx": "providers", "psycopg": "postgresql", "watchfiles": "watch"}
 
 _SLOW_SECONDS = 60
 _LARGE_WAL = 64 << 20
