@@ -11,6 +11,15 @@ from typing import Any, cast
 from typer.core import TyperCommand, TyperGroup
 
 
+def whole_number(option: str, text: str) -> int:
+    """The number that an option's text says. Raises ConfigError when it says none."""
+    from sawlog.store.errors import ConfigError
+
+    if not (text.isascii() and text.isdigit() and len(text) <= 9):
+        raise ConfigError(f"{option} {text}: give a whole number, such as {option} 100")
+    return int(text)
+
+
 class _Quick:
     """What both have in common: their parameters, and --help, take texts as they stand."""
 

@@ -98,8 +98,8 @@ def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
     yield from lines
 
 
-def bad_lines(path: Path, found: Sequence[tuple[int, str]]) -> FormatError:
-    """The one error that names every line that is no case, and why."""
-    told = "; ".join(f"line {at}: {why}" for at, why in found[:_TOLD])
-    more = f"; and {len(found) - _TOLD} more lines" if len(found) > _TOLD else ""
+def bad_lines(path: Path, found: Sequence[tuple[int, str]], word: str = "line") -> FormatError:
+    """The one error that names every line that is no case, and why; `word` is what is counted."""
+    told = "; ".join(f"{word} {at}: {why}" for at, why in found[:_TOLD])
+    more = f"; and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
     return FormatError(f"{path}: {told}{more}", path=str(path), line=found[0][0])
