@@ -112,7 +112,8 @@ class Draft:
         self.assembly.extend(refs, self._contents)
         units = self.assembly.units.between(start, start + len(refs))
         self._verdicts.extend(
-            Verdict(ref.seq, ref.part, stage, "selected", why, size)
+            # A notice is told of its cause, which may be an item with a verdict of its own.
+            Verdict(ref.seq, ref.part * (ref.form != "stale"), stage, "selected", why, size)
             for ref, (stage, why), size in zip(refs, reasons, units, strict=True)
         )
 

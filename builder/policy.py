@@ -12,13 +12,17 @@ budget and no cut of its own. It rebuilds what a foreign file shows.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from sawlog.builder.packet import Entry
-from sawlog.builder.selection.policy import Policy, policy_of
 from sawlog.builder.state import Ref, State
 from sawlog.store.events.base import Named
+
+if TYPE_CHECKING:
+    # Reading a log does not load the stages that write one.
+    from sawlog.builder.selection.policy import Policy
 
 DEFAULT = Named("default", 2)
 HISTORY_ALONE = Named("default", 1)
@@ -53,6 +57,8 @@ class Rules(msgspec.Struct, frozen=True):
             return None
         if self.stages is not None:
             return self.stages
+        from sawlog.builder.selection.policy import policy_of
+
         if self.policy == DEFAULT:
             return policy_of("default", 1)
         return policy_of(self.policy.name, self.policy.number)
@@ -66,6 +72,20 @@ class Rules(msgspec.Struct, frozen=True):
             return self
         window, reserve = (units * 1000 // per_mille for units in (self.window, self.reserve))
         return msgspec.structs.replace(self, window=max(1, window), reserve=reserve)
+
+
+def rules_for(policy: str | Policy | None, window: int = 0, reserve: int = 0) -> Rules:
+    """Rules under a policy: a built-in one by its name (None: the default), or a document.
+
+    Raises UnknownNumber when there is none of that name.
+    """
+    if policy is None or policy == DEFAULT.name:
+        return Rules(window=window, reserve=reserve)
+    if not isinstance(policy, str):
+        return Rules(policy.named, window=window, reserve=reserve, stages=policy)
+    from sawlog.builder.selection.policy import policy_of
+
+    return Rules(policy_of(policy).named, window=window, reserve=reserve)
 
 
 def header_refs(state: State) -> list[Ref]:

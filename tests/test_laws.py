@@ -15,7 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from sawlog.builder.build import Built, Cache, Refusal, bindings_of
+from sawlog.builder.build import Built, Cache, bindings_of
+from sawlog.builder.draft import Refusal
 from sawlog.builder.manifest import expand
 from sawlog.builder.packet import Entry, semantic_digest
 from sawlog.builder.policy import Rules

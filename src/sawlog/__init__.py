@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sawlog.agentlog import AgentLog, open
+    from sawlog.builder.channels import CHANNELS, Channel, Channels
     from sawlog.builder.policy import Rules
     from sawlog.builder.profiles import Profile, profile_of
+    from sawlog.builder.selection.policydoc import policy_from, policy_from_toml
     from sawlog.call import Call
     from sawlog.recorded import Recorded, RecordedStep
     from sawlog.session import Session
@@ -27,8 +29,11 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "CHANNELS",
     "AgentLog",
     "Call",
+    "Channel",
+    "Channels",
     "FileObjects",
     "Profile",
     "Recorded",
@@ -43,6 +48,8 @@ __all__ = [
     "errors",
     "event",
     "open",
+    "policy_from",
+    "policy_from_toml",
     "profile_of",
     "tool",
 ]
@@ -50,8 +57,11 @@ __all__ = [
 # Public name -> the module that holds it, or the module of that name itself. Whatever is named here
 # is imported above under TYPE_CHECKING, too, and listed in __all__.
 _EXPORTS: dict[str, str] = {
+    "CHANNELS": "sawlog.builder.channels",
     "AgentLog": "sawlog.agentlog",
     "Call": "sawlog.call",
+    "Channel": "sawlog.builder.channels",
+    "Channels": "sawlog.builder.channels",
     "FileObjects": "sawlog.store.objects",
     "Profile": "sawlog.builder.profiles",
     "Recorded": "sawlog.recorded",
@@ -65,6 +75,8 @@ _EXPORTS: dict[str, str] = {
     "errors": "sawlog.store.errors",
     "event": "sawlog.store.events.registry",
     "open": "sawlog.agentlog",
+    "policy_from": "sawlog.builder.selection.policydoc",
+    "policy_from_toml": "sawlog.builder.selection.policydoc",
     "profile_of": "sawlog.builder.profiles",
     "tool": "sawlog.tools",
 }

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, overload
 
-from sawlog.builder.policy import Rules
+from sawlog.builder.policy import Rules, rules_for
 from sawlog.builder.profiles import Profile
 from sawlog.store.database import open_database
 from sawlog.store.directory import SessionRow
@@ -28,8 +28,13 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
     from sawlog.aio import AsyncSession
+    from sawlog.builder.channels import Channels
+    from sawlog.builder.selection.policy import Policy
+    from sawlog.claims import PreStep
     from sawlog.recorded import Recorded
     from sawlog.session import Session
+    from sawlog.store.content import Part
+    from sawlog.telling import Target
 
 
 def open(
@@ -104,8 +109,11 @@ class AgentLog:
         *,
         read_only: Literal[False] = False,
         rules: Rules | None = None,
+        policy: str | Policy | None = None,
         window: int = 0,
         reserve: int = 0,
+        channels: Channels | None = None,
+        pre_step: PreStep | None = None,
         profile: Profile | None = None,
         owner: str = "",
         ttl: float = 30.0,
@@ -118,8 +126,11 @@ class AgentLog:
         *,
         read_only: bool = False,
         rules: Rules | None = None,
+        policy: str | Policy | None = None,
         window: int = 0,
         reserve: int = 0,
+        channels: Channels | None = None,
+        pre_step: PreStep | None = None,
         profile: Profile | None = None,
         owner: str = "",
         ttl: float = 30.0,
@@ -129,7 +140,10 @@ class AgentLog:
 
         With `read_only` it is the recorded session, as `read` gives it.
         `window` and `reserve` bound its packets, in units of the measure (about tokens); 0 takes
-        the model's. `ttl` is the lease's life in seconds; it is renewed while the session is open.
+        the model's. `policy` chooses what packets show: a built-in one by name, or a policy
+        document as `sawlog.policy_from_toml` reads it. `channels` are those that items may come
+        through; `pre_step` looks at what a step takes out of the inbox. `ttl` is the lease's life
+        in seconds; it is renewed while the session is open.
         `wait` is how many seconds to wait for another owner's lease to end, such as that of a
         process that was killed.
         """
@@ -141,8 +155,10 @@ class AgentLog:
         return Session(
             self.store,
             row,
-            rules=rules or Rules(window=window, reserve=reserve),
+            rules=rules or rules_for(policy, window, reserve),
             profile=profile,
+            channels=channels,
+            pre_step=pre_step,
             owner=owner or default_owner(),
             ttl=ttl,
             clock=self._clock,
@@ -155,8 +171,11 @@ class AgentLog:
         name: str,
         *,
         rules: Rules | None = None,
+        policy: str | Policy | None = None,
         window: int = 0,
         reserve: int = 0,
+        channels: Channels | None = None,
+        pre_step: PreStep | None = None,
         profile: Profile | None = None,
         owner: str = "",
         ttl: float = 30.0,
@@ -169,8 +188,11 @@ class AgentLog:
             lambda: self.session(
                 name,
                 rules=rules,
+                policy=policy,
                 window=window,
                 reserve=reserve,
+                channels=channels,
+                pre_step=pre_step,
                 profile=profile,
                 owner=owner,
                 ttl=ttl,
@@ -238,6 +260,28 @@ class AgentLog:
         """
         mine = self.store.tenant if tenant else None
         return follow(self.store.database, position, tenant=mine, wait=wait)
+
+    def inject(
+        self,
+        session: str,
+        content: str | Sequence[Part],
+        *,
+        id: str | None = None,
+        source: str = "user",
+        target: Target = "next-step",
+        wakes: bool = False,
+    ) -> None:
+        """Put a message into a session's inbox from any process, whoever drives the session.
+
+        As `Session.inject`. Raises Conflict when the id was used for another content.
+        """
+        from sawlog.store.codec import sealed
+        from sawlog.telling import inbox_key, injected
+
+        stored, blobs = sealed(injected(content, target, wakes))
+        key = None if id is None else inbox_key(id)
+        new = NewEvent(payload=stored, source=source, key=key, blobs=tuple(blobs))
+        self.store.append(self.find(session), [new])
 
     def _asked(self, row: SessionRow, approval: str) -> int | None:
         """The step whose call asked for that approval, or None."""

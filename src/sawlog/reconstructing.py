@@ -5,8 +5,9 @@ What the file does not hold is named as missing, never invented.
 
 from __future__ import annotations
 
-from sawlog.builder.build import Built, Cache, Refusal, Sending, build
+from sawlog.builder.build import Built, Cache, Sending, build
 from sawlog.builder.contents import Contents
+from sawlog.builder.draft import Refusal
 from sawlog.builder.packet import Header
 from sawlog.builder.policy import AS_RECORDED, Rules
 from sawlog.builder.profiles import profile_for, profile_named

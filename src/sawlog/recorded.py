@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from sawlog.bindings import Bindings
-from sawlog.builder.build import Refusal, Sending
+from sawlog.builder.build import Sending
 from sawlog.builder.contents import text_of
+from sawlog.builder.draft import Refusal
 from sawlog.builder.manifest import expand
 from sawlog.builder.profiles import Profile, profile_named, profile_of
 from sawlog.builder.projector import entry_count, fold

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, cast
+from typing import Any
 
 from sawlog.builder.build import Sending
+from sawlog.builder.channels import CHANNELS, Channels
 from sawlog.builder.contents import text_of
 from sawlog.builder.packet import Header
 from sawlog.builder.pairing import find_waiting
@@ -19,9 +20,10 @@ from sawlog.builder.profiles import Profile, profile_for
 from sawlog.builder.render import renderer_for
 from sawlog.builder.state import State, Waiting
 from sawlog.call import Call
+from sawlog.claims import PreStep
 from sawlog.driver import Driver
 from sawlog.step import Step
-from sawlog.stepper import Stepper
+from sawlog.stepper import Asked, Stepper
 from sawlog.store.codec import sealed
 from sawlog.store.content import MediaPart, Part, TextPart
 from sawlog.store.directory import SessionRow
@@ -40,6 +42,7 @@ from sawlog.store.ids import new_id
 from sawlog.store.jsontext import source_of
 from sawlog.store.log import Log
 from sawlog.store.text import Text, seal
+from sawlog.telling import Telling, parts_of
 from sawlog.toolrun import ToolRun
 from sawlog.tools import Declared, declare_all
 from sawlog.window import Window
@@ -55,7 +58,7 @@ APIS = {
 """Names that a step may be asked for under, and the API that each means."""
 
 
-class Session:
+class Session(Telling):
     """A session being written. Made by `AgentLog.session`; use it as a context manager.
 
     It may be shared by threads: calls wait for each other and never conflict among themselves.
@@ -73,9 +76,12 @@ class Session:
         clock: Callable[[], int],
         make_id: Callable[[], bytes] = new_id,
         wait: float = 0.0,
+        channels: Channels | None = None,
+        pre_step: PreStep | None = None,
     ) -> None:
         self._driver = Driver(log, row, owner=owner, ttl=ttl, wait=wait, make_id=make_id)
-        self._stepper = Stepper(self._driver, rules, clock)
+        self._stepper = Stepper(self._driver, rules, clock, pre_step)
+        self.channels = channels or CHANNELS
         self._profile = profile
         self._declared: dict[str, Declared] = {}
 
@@ -173,7 +179,7 @@ class Session:
         """
         if key is not None:
             _is_text(key, "key")
-        parts = (TextPart(content),) if isinstance(content, str) else _parts(content)
+        parts = (TextPart(content),) if isinstance(content, str) else parts_of(content, "user")
         self._append([self._new(MessageUser(parts), "user", key=key)])
 
     def media(self, data: bytes, media: str, *, name: str = "") -> MediaPart:
@@ -207,6 +213,7 @@ class Session:
         profile: Profile | None = None,
         fallback_of: Step | None = None,
         allow_waiting: bool = False,
+        allow_missing: bool = False,
         strict: bool = False,
         params: str | None = None,
         **parameters: Any,
@@ -215,7 +222,8 @@ class Session:
 
         `api` is one of `anthropic`, `openai-chat`, `openai-responses` (also `openai`),
         `deepseek-chat`. Parameters go to the provider as they are, in this order; `params` gives
-        them as JSON text instead. `strict` refuses a model without a profile of its own.
+        them as JSON text instead. `allow_missing` builds although a requirement of the task is not
+        satisfied, and says so in the packet. `strict` refuses a model without a profile of its own.
         Raises Refused with the reason when there is no packet.
         """
         chosen = APIS.get(api)
@@ -238,7 +246,8 @@ class Session:
             tuple(sorted((name.lower(), value) for name, value in (headers or {}).items())),
         )
         fallback = fallback_of.event_id if fallback_of is not None else ""
-        return Step(self, *self._stepper.step(sending, allow_waiting, fallback))
+        asked = Asked(sending, fallback, allow_waiting, allow_missing)
+        return Step(self, *self._stepper.step(asked))
 
     # --- tools ----------------------------------------------------------------------------------
 
@@ -361,12 +370,6 @@ def _is_text(value: object, path: str) -> None:
     """Raise InvalidEvent for what is no text, while there is still a name to give it."""
     if not isinstance(value, str):
         raise InvalidEvent(f"{type(value).__name__} is no text", path=path)
-
-
-def _parts(value: object) -> tuple[Part, ...]:
-    if isinstance(value, bytes) or not isinstance(value, Sequence):
-        raise InvalidEvent(f"{type(value).__name__} is neither a text nor parts", path="user")
-    return tuple(cast(Sequence[Part], value))
 
 
 def _same_tools(now: tuple[Tool, ...], wanted: tuple[Tool, ...]) -> bool:

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sawlog.builder.build import Built, Cache, Refusal, Sending, build
+import msgspec
+from msgspec.structs import replace
+
+from sawlog.builder.build import Built, Cache, Sending, build
+from sawlog.builder.draft import Refusal
 from sawlog.builder.policy import Rules
 from sawlog.builder.projector import FOLD, fold_all
 from sawlog.builder.state import State
+from sawlog.claims import Claims, PreStep
 from sawlog.driver import Driver
 from sawlog.store.append import Tail
 from sawlog.store.codec import sealed
@@ -25,18 +30,32 @@ _CONFLICTS = 3
 """Conflicts after which a packet is built inside the append's transaction."""
 
 
+class Asked(msgspec.Struct, frozen=True):
+    """What a caller asks of a step: where it goes, and what may be wanting."""
+
+    sending: Sending
+    fallback_of: EventId = ""
+    allow_waiting: bool = False
+    allow_missing: bool = False
+
+
 class Stepper:
     """Builds and logs the packets of one driver's session, keeping the builder warm."""
 
-    def __init__(self, driver: Driver, rules: Rules, clock: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        rules: Rules,
+        clock: Callable[[], int],
+        pre_step: PreStep | None = None,
+    ) -> None:
         self._driver = driver
         self._rules = rules
         self._clock = clock
         self._cache = Cache()
+        self._claims = Claims(driver, pre_step)
 
-    def step(
-        self, sending: Sending, allow_waiting: bool, fallback_of: EventId
-    ) -> tuple[int, Built, Event]:
+    def step(self, asked: Asked) -> tuple[int, Built, Event]:
         """Build and log the next packet: the step's number, what was built, its `packet.built`.
 
         Raises Refused with the builder's reason when there is no packet.
@@ -45,9 +64,11 @@ class Stepper:
         with driver.lock:
             for _ in range(_CONFLICTS):
                 state = driver.load()
-                before = self._before(state, sending)
+                if self._claims.reject(state):
+                    continue
+                before = self._before(state, asked.sending)
                 try:
-                    built, packet = self._packet(state, before, sending, allow_waiting, fallback_of)
+                    built, packet = self._packet(state, before, asked)
                 except Refused:
                     if driver.catch_up().seq == state.seq:
                         raise
@@ -58,18 +79,16 @@ class Stepper:
                     driver.catch_up()
                     continue
                 return self._done(built, seqs[-1])
-            return self._inside(sending, allow_waiting, fallback_of)
+            return self._inside(asked)
 
-    def _inside(
-        self, sending: Sending, allow_waiting: bool, fallback_of: EventId
-    ) -> tuple[int, Built, Event]:
+    def _inside(self, asked: Asked) -> tuple[int, Built, Event]:
         """The same while nobody else can append."""
         done: list[Built] = []
 
         def make(tail: Tail) -> Sequence[NewEvent]:
             state = self._driver.catch_up()
-            before = self._before(state, sending)
-            built, packet = self._packet(state, before, sending, allow_waiting, fallback_of)
+            before = self._before(state, asked.sending)
+            built, packet = self._packet(state, before, asked)
             done.append(built)
             return [*before, packet]
 
@@ -96,6 +115,7 @@ class Stepper:
         rules = self._policy(sending)
         if not self._in_force(state, rules):
             events.append(new(rules, "harness"))
+        events.extend(self._claims.entries(state))
         return events
 
     def _policy(self, sending: Sending) -> PolicySet:
@@ -108,12 +128,13 @@ class Stepper:
             profile=sending.profile.named if own else None,
             window=rules.window,
             reserve=rules.reserve,
+            policy_text=rules.stages.text if rules.stages is not None else "",
             profile_text=sending.profile.text if own else "",
         )
 
     def _rules_for(self, sending: Sending) -> Rules:
         window = self._rules.window or sending.profile.window
-        return Rules(self._rules.policy, self._rules.measure, window, self._rules.reserve)
+        return replace(self._rules, window=window)
 
     def _in_force(self, state: State, wanted: PolicySet) -> bool:
         if not state.policy:
@@ -127,9 +148,7 @@ class Stepper:
         self,
         state: State,
         before: Sequence[NewEvent],
-        sending: Sending,
-        allow_waiting: bool,
-        fallback_of: EventId,
+        asked: Asked,
     ) -> tuple[Built, NewEvent]:
         driver = self._driver
         ahead = driver.as_events(state, before)
@@ -139,16 +158,17 @@ class Stepper:
             driver.window.prefetch(folded.sent)
         result = build(
             folded,
-            self._rules_for(sending),
-            sending,
+            self._rules_for(asked.sending),
+            asked.sending,
             self._clock(),
             driver.window,
             self._cache,
-            allow_waiting=allow_waiting,
+            allow_waiting=asked.allow_waiting,
+            allow_missing=asked.allow_missing,
         )
         if isinstance(result, Refusal):
             raise Refused(result.reason, result.message, result.needs)
-        payload = result.event(replaces=self._replaced(state), fallback_of=fallback_of)
+        payload = result.event(replaces=self._replaced(state), fallback_of=asked.fallback_of)
         return result, driver.new(payload, "harness", step=folded.step + 1)
 
     def _replaced(self, state: State) -> EventId:

@@ -20,7 +20,8 @@ import msgspec
 
 from sawlog.builder.arrange import Arrangement
 from sawlog.builder.assembly import Assembly
-from sawlog.builder.build import Built, Cache, Refusal, Sending, bindings_of, build
+from sawlog.builder.build import Built, Cache, Sending, bindings_of, build
+from sawlog.builder.draft import Refusal
 from sawlog.builder.manifest import BadManifest
 from sawlog.builder.measure import measure_of
 from sawlog.builder.policy import AS_RECORDED, Rules

@@ -7,7 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from sawlog.builder.build import Built, Cache, Refusal, Sending, build
+from sawlog.builder.build import Built, Cache, Sending, build
+from sawlog.builder.draft import Refusal
 from sawlog.builder.packet import Entry, Header
 from sawlog.builder.policy import Rules
 from sawlog.builder.profiles import profile_for

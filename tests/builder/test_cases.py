@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from sawlog.builder.build import Refusal
+from sawlog.builder.draft import Refusal
 from sawlog.store.content import RawPart
 from sawlog.store.events.conversation import (
     MessageAssistant,

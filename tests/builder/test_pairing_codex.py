@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from sawlog import fixtures
-from sawlog.builder.build import Built, Cache, Refusal, Sending, bindings_of, build
+from sawlog.builder.build import Built, Cache, Sending, bindings_of, build
+from sawlog.builder.draft import Refusal
 from sawlog.builder.packet import Entry, Header
 from sawlog.builder.pairing import PAIRINGS
 from sawlog.builder.policy import Rules

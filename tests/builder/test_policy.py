@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from sawlog.builder.build import Built, Refusal
+from sawlog.builder.build import Built
+from sawlog.builder.draft import Refusal
 from sawlog.builder.measure import MEASURES, measure_of
 from sawlog.builder.packet import Entry
 from sawlog.builder.policy import (

@@ -9,7 +9,8 @@ import pytest
 
 from sawlog.agentlog import AgentLog
 from sawlog.agentlog import open as open_log
-from sawlog.builder.build import Built, Cache, Refusal
+from sawlog.builder.build import Built, Cache
+from sawlog.builder.draft import Refusal
 from sawlog.builder.projector import fold
 from sawlog.builder.state import State
 from sawlog.findings import Report

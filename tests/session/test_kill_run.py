@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 import sawlog
-from sawlog.builder.build import Cache, Refusal, build
+from sawlog.builder.build import Cache, build
+from sawlog.builder.draft import Refusal
 from sawlog.builder.policy import Rules
 from sawlog.builder.projector import fold_all
 from sawlog.builder.state import State

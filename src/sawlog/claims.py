@@ -1,0 +1,81 @@
+"""What a step takes out of the inbox: claim and entry are one append, in front of its packet.
+
+A hook may look at the messages first: it gives what is entered, in its words, or nothing at all,
+which rejects them for good. What is rejected or cancelled no packet ever shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from sawlog.builder.facts import Pending
+from sawlog.builder.inbox import claimable
+from sawlog.builder.state import State
+from sawlog.driver import Driver
+from sawlog.store.content import Part
+from sawlog.store.envelope import NewEvent
+from sawlog.store.event import Event
+from sawlog.store.events.conversation import MessageUser
+from sawlog.store.events.inbox import InboxClaimed, InboxInjected
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """A message that a step is about to claim: the id of its event, who it is from, its parts."""
+
+    id: str
+    source: str
+    parts: tuple[Part, ...]
+
+
+PreStep = Callable[[Sequence[Waiting]], Sequence[Waiting] | None]
+"""Gets the messages that a step claims; gives those that are entered, or None to reject them."""
+
+
+class Claims:
+    """The claims of one driver's steps, each batch shown to the hook once."""
+
+    def __init__(self, driver: Driver, pre_step: PreStep | None) -> None:
+        self._driver = driver
+        self._hook = pre_step
+        self._asked: tuple[str, ...] = ()
+        self._accepted: Sequence[Waiting] | None = ()
+
+    def entries(self, state: State) -> list[NewEvent]:
+        """The claim and the messages that it enters, for the batch of the step's packet."""
+        batch = claimable(state)
+        if not batch:
+            return []
+        accepted = self._decide(batch)
+        if accepted is None:
+            return []  # rejected by `reject`, which is asked first
+        new = self._driver.new
+        events = [new(InboxClaimed(tuple(one.id for one in batch)), "harness")]
+        for one in accepted:
+            entry = MessageUser(one.parts, origin="inbox")
+            events.append(new(entry, one.source, key=f"inbox.entered {one.id}"))
+        return events
+
+    def reject(self, state: State) -> bool:
+        """Log that the hook rejected what the next step would claim; False when it did not."""
+        batch = claimable(state)
+        if not batch or self._decide(batch) is not None:
+            return False
+        gone = InboxClaimed(tuple(one.id for one in batch), rejected=True)
+        self._driver.append([self._driver.new(gone, "hook:pre-step")])
+        return True
+
+    def _decide(self, batch: Sequence[Pending]) -> Sequence[Waiting] | None:
+        asked = tuple(one.id for one in batch)
+        if asked != self._asked:
+            messages = [_waiting(self._driver.window.event(one.seq)) for one in batch]
+            self._accepted = messages if self._hook is None else self._hook(messages)
+            self._asked = asked
+        return self._accepted
+
+
+def _waiting(event: Event) -> Waiting:
+    content = event.content
+    assert isinstance(content, InboxInjected)
+    return Waiting(event.id, event.source, content.parts)
