@@ -18,7 +18,7 @@ from tests.fresh import imported_modules
 
 VERBS = (
     "demo", "import", "ls", "show", "packet", "why", "diff", "verify", "export", "salvage",
-    "migrate", "doctor",
+    "migrate", "doctor", "eval",
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from sawlog.cli import audit, demo, doctor, errors, exchange, packet, show
+from sawlog.cli import audit, demo, doctor, errors, evaluate, exchange, packet, show
 from sawlog.cli.place import Settings
 from sawlog.cli.quick import QuickCommand, QuickGroup
 
@@ -53,6 +53,7 @@ for _name, _verb, _short in (
     ("doctor", doctor.doctor, "Look the store and the installation over."),
 ):
     app.command(_name, cls=QuickCommand, short_help=_short)(_verb)
+app.add_typer(evaluate.app, name="eval", short_help="Run a published lab, compare policies.")
 
 
 def _version(wanted: bool) -> None:

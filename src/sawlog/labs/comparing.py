@@ -5,22 +5,29 @@ What a case checks is its lab's affair; here a case either passes or fails with 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
-from sawlog.store.errors import ConfigError, FormatError, TooLarge
+from sawlog.builder.selection.policy import POLICIES, Policy, policy_of
+from sawlog.store.errors import ConfigError, FormatError, InvalidPolicy, TooLarge
 
 _LARGEST = 256 * 1024 * 1024
+_LARGEST_POLICY = 1024 * 1024
 _TOLD = 20  # bad lines that one error names
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """How one case came out: what failed, in the lab's words; nothing failed is a pass."""
+    """How one case came out: what failed, in the lab's words; nothing failed is a pass.
+
+    `unsafe` are those of the failures that no other failure excuses.
+    """
 
     case: str
     failures: tuple[str, ...] = ()
+    unsafe: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -37,7 +44,11 @@ class Failing(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """What a candidate does to the cases that a baseline was run on; cases in their order."""
+    """What a candidate does to the cases that a baseline was run on; cases in their order.
+
+    A regression is a case that passed and fails, or one that fails now in an unsafe way in which it
+    did not fail before.
+    """
 
     baseline: str
     candidate: str
@@ -50,7 +61,7 @@ class Comparison(msgspec.Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """True when no case that passed now fails."""
+        """True when nothing got worse."""
         return not self.regressions
 
 
@@ -71,7 +82,11 @@ def compare(
         baseline_passed=sum(sample.passed for sample in before),
         candidate_passed=sum(sample.passed for sample in after),
         improvements=tuple(new.case for old, new in pairs if new.passed and not old.passed),
-        regressions=tuple(new.case for old, new in pairs if old.passed and not new.passed),
+        regressions=tuple(
+            new.case
+            for old, new in pairs
+            if (old.passed and not new.passed) or not set(new.unsafe) <= set(old.unsafe)
+        ),
         failing=tuple(
             Failing(policy, sample.case, sample.failures)
             for policy, samples in ((baseline, before), (candidate, after))
@@ -79,6 +94,41 @@ def compare(
             if not sample.passed
         ),
     )
+
+
+_BUILT_IN = re.compile("([^@]+)(?:@([0-9]{1,9}))?")
+
+
+def policy_named(given: str) -> Policy:
+    """The policy that is meant: a built-in one (`chapter5`, `default@1`), else the TOML file of
+    one.
+
+    Raises UnknownNumber for a number that a built-in one does not have, ConfigError for what is
+    neither a name nor a file, InvalidPolicy for a file that says no policy.
+    """
+    names = sorted({policy.name for policy in POLICIES.values()})
+    built_in = _BUILT_IN.fullmatch(given)
+    if built_in is not None and built_in[1] in names:
+        return policy_of(built_in[1], int(built_in[2]) if built_in[2] else None)
+    path = Path(given)
+    if not path.is_file():
+        raise ConfigError(
+            f"{given!r} is no policy: name {', '.join(names[:-1])} or {names[-1]}, or the TOML "
+            "file of your own"
+        )
+    # Only here: it loads pydantic, which built-in policies do without.
+    from sawlog.builder.selection.policydoc import policy_from_toml
+
+    with path.open("rb") as file:
+        raw = file.read(_LARGEST_POLICY + 1)
+    if len(raw) > _LARGEST_POLICY:
+        raise TooLarge(f"{given}: a policy has at most 1 MiB", path=given)
+    try:
+        return policy_from_toml(raw.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise InvalidPolicy("a policy is UTF-8 text", path=given) from None
+    except InvalidPolicy as error:
+        raise InvalidPolicy(str(error), path=given) from error
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:

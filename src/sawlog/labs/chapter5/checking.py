@@ -31,7 +31,8 @@ def samples(cases: Iterable[OwnCase], policy: Policy) -> list[Sample]:
             found.append(Sample(own.name, (f"refused: {error}",)))
             continue
         outcome = outcome_of(own.case, packet, trace, probe.attempt(packet))
-        found.append(Sample(own.name, tuple(_failures(own, outcome))))
+        unsafe = outcome.record.safety_grade.hard_failures
+        found.append(Sample(own.name, tuple(_failures(own, outcome)), unsafe))
     return found
 
 
@@ -68,7 +69,8 @@ def _build_failures(outcome: Outcome) -> list[str]:
         failures.append(f"build: missing {missing}")
     if grade.irrelevant_retention_rate > 0.0:
         kept = sorted(set(outcome.case.irrelevant) & set(outcome.packet.selected_item_ids))
-        failures.append(f"build: irrelevant and selected: {', '.join(kept)}")
+        few = ", ".join(kept[:3]) + (", …" if len(kept) > 3 else "")
+        failures.append(f"build: {len(kept)} irrelevant items selected: {few}")
     for fine, what in (
         (grade.conflict_resolution_correct, "a conflict did not end as it must"),
         (grade.budget_respected, "more units than the budget has"),

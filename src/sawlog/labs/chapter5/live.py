@@ -24,16 +24,8 @@ from sawlog.builder.selection.chapter5 import ContextPacket
 from sawlog.labs.chapter5.decision import InvalidResponse, parsed
 from sawlog.labs.chapter5.messages import request_bytes
 from sawlog.labs.chapter5.probe import Attempt
+from sawlog.labs.chapter5.provider import ENDPOINT, KEY_VARIABLE, MODEL, TIMEOUT
 from sawlog.store.errors import ConfigError
-
-LIVE = "deepseek-chat-v1"
-"""The type of this probe in a record; the model stands beside it."""
-
-KEY_VARIABLE = "DEEPSEEK_API_KEY"
-MODEL = "deepseek-v4-pro"
-ENDPOINT = "https://api.deepseek.com/chat/completions"
-TIMEOUT = 45.0
-"""Seconds for a whole exchange, not for each of its parts."""
 
 _LARGEST = 4 * 1024 * 1024  # bytes of a reply of at most 512 tokens
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -22,11 +23,14 @@ from sawlog.builder.selection.select import select
 from sawlog.labs.chapter5.case import Case
 from sawlog.labs.chapter5.experiments import lab_cases
 from sawlog.labs.chapter5.grading import grade_build, grade_decision, grade_safety
-from sawlog.labs.chapter5.live import LIVE, LiveProbe
 from sawlog.labs.chapter5.probe import RULE_BASED, Attempt, RuleBasedProbe
+from sawlog.labs.chapter5.provider import LIVE
 from sawlog.labs.chapter5.report import Failure, Record, Report, record_of, report_of
 from sawlog.store.errors import ConfigError
 from sawlog.store.events.world import Tool
+
+if TYPE_CHECKING:
+    from sawlog.labs.chapter5.live import LiveProbe
 
 Progress = Callable[[str, int, int], None]
 
