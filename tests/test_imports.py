@@ -121,6 +121,7 @@ HOUSE: dict[str, Room] = {
             "audit.py",
             "bindings.py",
             "call.py",
+            "claims.py",
             "driver.py",
             "exchange.py",
             "findings.py",
@@ -134,6 +135,7 @@ HOUSE: dict[str, Room] = {
             "step.py",
             "steppacket.py",
             "stepper.py",
+            "telling.py",
             "toolrun.py",
             "tools.py",
             "verifying.py",
@@ -165,7 +167,10 @@ HOUSE: dict[str, Room] = {
         ("labs/*",),
         ("builder", "builder selection", "fixtures", "store values", "msgspec", "httpx"),
     ),
-    "face": Room(("__init__.py",), ("session", "builder", "store values", "store/objects.py")),
+    "face": Room(
+        ("__init__.py",),
+        ("session", "builder", "builder selection", "store values", "store/objects.py"),
+    ),
     # The command's own agent, in a process that can be killed.
     "demo": Room(("demo/*",), ("session", "store values", "store log", "msgspec")),
     # Floor 6: the command. Nothing imports it but `python -m sawlog`.
