@@ -43,9 +43,9 @@ def files_of(value: Value) -> Files | None:
 
 
 def in_full(files: Files) -> str:
-    """All files with their texts."""
+    """All files with their texts; empty when there are none, which is no news."""
     if not files:
-        return "Instruction files: none."
+        return ""
     return "\n".join((HEAD, *(file_text(file) for file in files.values())))
 
 

@@ -87,7 +87,7 @@ def _label(name: str) -> str:
 def _gone(name: str, was: Value) -> str:
     if name == "instructions":
         files = instructiontext.files_of(was)
-        if files:
+        if files is not None:
             return instructiontext.changed(files, {})
     return f"{_label(name)}: none any more."
 

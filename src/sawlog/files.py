@@ -181,7 +181,10 @@ def checked_root(root: str | os.PathLike[str]) -> str:
     """
     place = os.path.realpath(root)
     if not os.path.isdir(place):
-        raise ConfigError(f"{os.fspath(root)!r} is no directory: name the root of the workspace")
+        raise ConfigError(
+            f"{os.fspath(root)!r} is no directory, or may not be looked at: name the root of the "
+            "workspace"
+        )
     return place
 
 

@@ -297,7 +297,9 @@ WORDING: list[tuple[str, object, object, str]] = [
         ...,
         "No longer AGENTS.md, for the whole project. Its instructions do not hold any more.",
     ),
-    ("instructions", [], ..., "Instruction files: none any more."),
+    ("instructions", [], ..., ""),
+    ("instructions", ..., [], ""),
+    ("instructions", "odd", ..., "Instruction files: none any more."),
     ("open_files", ..., {"a": [1, "x\n"]}, 'open_files: {"a":[1,"x\\n"]}'),
     (
         "open_files",
