@@ -36,11 +36,14 @@ from sawlog.store.events.conversation import (
     MessageAssistant,
     MessageSystem,
     MessageUser,
+    ToolChecked,
     ToolDenied,
     ToolFinished,
     ToolRequested,
     ToolStarted,
 )
+from sawlog.store.events.inbox import InboxCancelled, InboxClaimed, InboxInjected
+from sawlog.store.events.items import ItemOffered, ItemWithdrawn, Label, TaskSet
 from sawlog.store.events.lifecycle import (
     CompactionCompleted,
     CompactionFailed,
@@ -60,6 +63,7 @@ from sawlog.store.events.steps import (
     AttemptSent,
     Keep,
     Literal,
+    MeasureRecorded,
     PacketBuilt,
     PacketRecorded,
     PolicySet,
@@ -69,7 +73,16 @@ from sawlog.store.events.steps import (
     StepFailed,
     StepRefused,
 )
-from sawlog.store.events.world import ObservationRecorded, Saw, Tool, ToolsChanged
+from sawlog.store.events.world import (
+    FileChanged,
+    FileObserved,
+    ObservationRecorded,
+    Saw,
+    Section,
+    Tool,
+    ToolsChanged,
+    WorldChanged,
+)
 from sawlog.store.exchange import export
 from sawlog.store.log import Log
 from sawlog.store.text import Text, preview
@@ -284,6 +297,46 @@ def every_type(make: Maker) -> SessionRow:
     return make.log.get(session)
 
 
+def around_the_history(make: Maker) -> SessionRow:
+    """One event of each type that tells of task, world, files, items, inbox, checks, measures."""
+    session = make.session("around")
+    digest = hashlib.sha256(b"some bytes").hexdigest()
+    text = (TextPart("The refund rule."),)
+    payloads: list[tuple[str, int, Payload]] = [
+        ("harness", 0, TaskSet(
+            "Fix it.", "The tests pass.", ("rule", "source"), ("refund",), "edit", "shop",
+            "src/a.py", "t-1", "acme", ("internal", "public"), 2,
+        )),
+        ("harness", 0, WorldChanged((
+            Section("cwd", '"/a"'), Section("mode", removed=True), Section("x", "{}", unknown=True),
+        ))),
+        ("harness", 0, FileObserved("a.py", digest, "absent", "1-20", "always", id_of("r1"))),
+        ("watch", 0, FileChanged("a.py", digest, "unreadable", "c0ffee")),
+        ("retrieval", 0, ItemOffered(
+            text, Label("fact", "user", "verified", "required", "public"), "doc-1", "2",
+            "2026-07-29", "2026-07-30", "Refunds", "repo://a#1", "shop", "src/", "t-1", "acme",
+            ("refund",), ("rule",), 1_700_000_000_000_000, 60_000_000, 800, "refunds", "constraint",
+            (Saw("a.py", version=digest),), "", 1200,
+        )),
+        ("secret_fixture", 0, ItemOffered(
+            (), Label("fact", sensitivity="secret"), "key-1", handle="vault:key-1",
+        )),
+        ("harness", 0, ItemWithdrawn("retrieval", "doc-1", "the page is gone")),
+        ("skill", 0, InboxInjected(text, "next-turn", True)),
+        ("harness", 0, InboxClaimed((id_of("i1"),), True, "not now")),
+        ("harness", 0, InboxCancelled((id_of("i2"),), "no longer")),
+        ("harness", 1, ToolChecked(id_of("c1"), Named("strict", 2), "deny", "protected_path")),
+        ("harness", 1, MeasureRecorded(
+            Named("utf8-quarter"), 900, 1000, 20, 300, 1, 1111, 250, 1200,
+        )),
+    ]  # fmt: skip
+    make.log.append(
+        session,
+        [NewEvent(payload=payload, source=source, step=step) for source, step, payload in payloads],
+    )
+    return make.log.get(session)
+
+
 # --- what might be bent
 
 
@@ -371,6 +424,7 @@ def make(folder: Path) -> None:
         maker = Maker(database)
         rows = {"every-type": every_type(maker), "odd-contents": odd_contents(maker)}
         rows.update(branches(maker))
+        rows["around-the-history"] = around_the_history(maker)
         heads: dict[str, dict[str, object]] = {}
         for name, row in rows.items():
             data = b"".join(export(maker.log, row))
