@@ -33,7 +33,7 @@ class Rules(msgspec.Struct, frozen=True):
     """What decides a packet beside the log: policy, measure and the window in its units.
 
     `window` 0 means no bound; `reserve` is kept for the reply. `stages` are those of a policy that
-    no release brings.
+    no release brings. `pairing` names the rules by which calls and results are paired.
     """
 
     policy: Named = DEFAULT
@@ -41,6 +41,7 @@ class Rules(msgspec.Struct, frozen=True):
     window: int = 0
     reserve: int = 0
     stages: Policy | None = None
+    pairing: Named = Named("default")
 
     @property
     def budgeted(self) -> bool:
@@ -74,18 +75,21 @@ class Rules(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, window=max(1, window), reserve=reserve)
 
 
-def rules_for(policy: str | Policy | None, window: int = 0, reserve: int = 0) -> Rules:
+def rules_for(
+    policy: str | Policy | None, window: int = 0, reserve: int = 0, pairing: str = "default"
+) -> Rules:
     """Rules under a policy: a built-in one by its name (None: the default), or a document.
 
     Raises UnknownNumber when there is none of that name.
     """
+    rules = Rules(window=window, reserve=reserve, pairing=Named(pairing))
     if policy is None or policy == DEFAULT.name:
-        return Rules(window=window, reserve=reserve)
+        return rules
     if not isinstance(policy, str):
-        return Rules(policy.named, window=window, reserve=reserve, stages=policy)
+        return msgspec.structs.replace(rules, policy=policy.named, stages=policy)
     from sawlog.builder.selection.policy import policy_of
 
-    return Rules(policy_of(policy).named, window=window, reserve=reserve)
+    return msgspec.structs.replace(rules, policy=policy_of(policy).named)
 
 
 def header_refs(state: State) -> list[Ref]:

@@ -110,6 +110,7 @@ class AgentLog:
         read_only: Literal[False] = False,
         rules: Rules | None = None,
         policy: str | Policy | None = None,
+        pairing: str = "default",
         window: int = 0,
         reserve: int = 0,
         channels: Channels | None = None,
@@ -127,6 +128,7 @@ class AgentLog:
         read_only: bool = False,
         rules: Rules | None = None,
         policy: str | Policy | None = None,
+        pairing: str = "default",
         window: int = 0,
         reserve: int = 0,
         channels: Channels | None = None,
@@ -141,9 +143,10 @@ class AgentLog:
         With `read_only` it is the recorded session, as `read` gives it.
         `window` and `reserve` bound its packets, in units of the measure (about tokens); 0 takes
         the model's. `policy` chooses what packets show: a built-in one by name, or a policy
-        document as `sawlog.policy_from_toml` reads it. `channels` are those that items may come
-        through; `pre_step` looks at what a step takes out of the inbox. `ttl` is the lease's life
-        in seconds; it is renewed while the session is open.
+        document as `sawlog.policy_from_toml` reads it; `pairing` is `default` or `codex`.
+        `channels` are those that items may come through; `pre_step` looks at what a step takes
+        out of the inbox. `ttl` is the lease's life in seconds; it is renewed while the session is
+        open.
         `wait` is how many seconds to wait for another owner's lease to end, such as that of a
         process that was killed.
         """
@@ -155,7 +158,7 @@ class AgentLog:
         return Session(
             self.store,
             row,
-            rules=rules or rules_for(policy, window, reserve),
+            rules=rules or rules_for(policy, window, reserve, pairing),
             profile=profile,
             channels=channels,
             pre_step=pre_step,
@@ -172,6 +175,7 @@ class AgentLog:
         *,
         rules: Rules | None = None,
         policy: str | Policy | None = None,
+        pairing: str = "default",
         window: int = 0,
         reserve: int = 0,
         channels: Channels | None = None,
@@ -189,6 +193,7 @@ class AgentLog:
                 name,
                 rules=rules,
                 policy=policy,
+                pairing=pairing,
                 window=window,
                 reserve=reserve,
                 channels=channels,

@@ -123,6 +123,7 @@ class Stepper:
         own = sending.profile.own_digest
         return PolicySet(
             policy=rules.policy,
+            pairing=rules.pairing,
             fold=FOLD,
             measure=rules.measure,
             profile=sending.profile.named if own else None,
