@@ -44,8 +44,8 @@ RECORDED: tuple[Key, ...] = (
     "+digest",
     "+id",
 )
-"""How the default policy breaks ties: what came first was there before its copy. The digest is that of the text, and the id comes last: they
-decide only between candidates of which nothing else that is recorded differs."""
+"""How the default policy breaks ties: what came first was there before its copy. The digest is
+that of the text, and the id comes last: they decide only where nothing else recorded differs."""
 
 _RUN = re.compile("[0-9]+|[^0-9]+")
 _UPPER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -71,6 +71,9 @@ class Policy(msgspec.Struct, frozen=True):
         item_measure(self.measure)
         check_stages(self.stages)
 
+    def __str__(self) -> str:
+        return str(self.named)
+
     @property
     def named(self) -> Named:
         """Name and number."""

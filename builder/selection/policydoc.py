@@ -109,7 +109,7 @@ def _stage(document: dict[str, Any], path: str) -> StageUse:
             f"there is no stage {name!r}: use one of {', '.join(sorted(_USES))}", path=path
         )
     model = _checked(_model(use), document, path)
-    found: StageUse = msgspec.convert(model.model_dump(), StageUse)
+    found: StageUse = msgspec.convert(model.model_dump(exclude_unset=True), StageUse)
     return found
 
 
