@@ -17,14 +17,14 @@ from sawlog.builder.facts import Offer
 from sawlog.builder.forms import show
 from sawlog.builder.item import AUTHORITY_RANK, RETENTION_RANK, TRUST_RANK
 from sawlog.builder.packet import Entry
-from sawlog.builder.selection.candidate import Candidate
+from sawlog.builder.selection.candidate import Candidate, digest_of
 from sawlog.builder.selection.policy import Policy
 from sawlog.builder.selection.select import select
 from sawlog.builder.selection.task import Task
 from sawlog.builder.selection.verdict import Verdict as Judged
 from sawlog.builder.state import Args, Ref, State
 from sawlog.builder.trace import Verdict
-from sawlog.builder.world import digest_of
+from sawlog.builder.world import digest_of as text_digest
 from sawlog.store.content import TextPart
 from sawlog.store.events.items import ItemOffered, TaskSet
 
@@ -130,7 +130,10 @@ def _candidate(
     there = offer.seq in state.items
     if not stale and not there:
         return base
-    return replace(base, stale=stale, in_prefix=there, units=1 if there else base.units)
+    if not there:
+        return replace(base, stale=stale)
+    # What stands in the packet takes no more room, and has its digest for a text.
+    return replace(base, stale=stale, in_prefix=True, text="", digest=digest_of(base), units=0)
 
 
 def _read(offer: Offer, contents: Contents, measure: Measure) -> Candidate:
@@ -153,7 +156,7 @@ def _read(offer: Offer, contents: Contents, measure: Measure) -> Candidate:
         locator=text_of(content.locator, contents),
         source_id=f"{event.source}:{text_of(content.source_id, contents)}",
         version=text_of(content.version, contents),
-        digest=digest_of(texts[0]) if len(texts) == 1 == len(content.parts) else "",
+        digest=text_digest(texts[0]) if len(texts) == 1 == len(content.parts) else "",
         canonical=text_of(content.canonical, contents),
         authority=AUTHORITY_RANK[label.authority],
         trust=TRUST_RANK[label.trust],
