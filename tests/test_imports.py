@@ -126,6 +126,7 @@ HOUSE: dict[str, Room] = {
             "exchange.py",
             "findings.py",
             "function_schema.py",
+            "inforce.py",
             "manifests.py",
             "reconstructing.py",
             "recorded.py",

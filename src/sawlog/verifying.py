@@ -1,7 +1,8 @@
 """Verify: every step of a session by independent paths, its chain and its blobs, in one pass.
 
 stored       the manifest and the frozen forms give the bytes whose digests were recorded
-cold         one fold from genesis, with the policy, chooses and renders the same again
+cold         one fold from genesis, with the policy (a caller's own is read from the log), chooses
+             and renders the same again; without a policy that is not installed here
 snapshot     states written and read back, carried on beside the others, give the same
 incremental  (imports) the warm builder gives what is arranged afresh at each step
 
@@ -24,7 +25,7 @@ from sawlog.builder.build import Built, Cache, Sending, bindings_of, build
 from sawlog.builder.draft import Refusal
 from sawlog.builder.manifest import BadManifest
 from sawlog.builder.measure import measure_of
-from sawlog.builder.policy import AS_RECORDED, Rules
+from sawlog.builder.policy import AS_RECORDED
 from sawlog.builder.projector import FOLD, fold
 from sawlog.builder.replay import (
     Difference,
@@ -38,12 +39,13 @@ from sawlog.builder.snapshot import CODEC, decode, encode, state_digest
 from sawlog.builder.state import Ref, State
 from sawlog.builder.vec import Vec
 from sawlog.findings import Report
+from sawlog.inforce import rules_of
 from sawlog.manifests import Manifests
 from sawlog.reconstructing import foreign_sending, reconstruct
 from sawlog.recorded import Recorded
 from sawlog.store.checked import Check
 from sawlog.store.envelope import UNKNOWN_TIME, StoredEvent
-from sawlog.store.errors import BuildError, Damaged, NoSession
+from sawlog.store.errors import BuildError, Damaged, InvalidPolicy, NoSession, UnknownNumber
 from sawlog.store.event import Event, decoded
 from sawlog.store.events.steps import PacketBuilt, PolicySet
 from sawlog.store.text import BlobMissing
@@ -102,6 +104,8 @@ class _Verification:
         self.steps = 0
         self.built = 0
         """Steps that have a manifest."""
+        self.not_installed = 0
+        """Steps whose policy is not installed: no cold build tells what it would choose."""
         self.newest = UNKNOWN_TIME
         self.manifests = Manifests()
         self.alike = True
@@ -132,7 +136,7 @@ class _Verification:
         row = self.session.row
         checked = {
             "stored": self.built,
-            "cold": self.steps,
+            "cold": self.steps - self.not_installed,
             "snapshot": self.steps,
             **({"incremental": self.steps} if self.steps > self.built else {}),
         }
@@ -197,13 +201,15 @@ class _Verification:
         return out
 
     def _cold(self, step: int, packet: PacketBuilt, before: State, refs: Sequence[Ref]) -> None:
-        policy = self.session.policy_of(before)
-        rules = Rules(
-            packet.policy,
-            packet.measure,
-            policy.window if policy else 0,
-            policy.reserve if policy else 0,
-        )
+        try:
+            rules = rules_of(packet, self.session.policy_of(before), self.window)
+            _ = rules.selection
+        except UnknownNumber:
+            self.not_installed += 1  # the manifest and its frozen forms need no policy
+            return
+        except (BlobMissing, InvalidPolicy) as error:
+            self._differs(step, "cold", f"the policy's text: {error}", packet.request)
+            return
         sending = Sending(
             sent_under(packet, self.window), self.session.profile_of(packet), packet.headers
         )
@@ -212,7 +218,14 @@ class _Verification:
             self.window.prefetch(refs)
         for cache in (self.cache, Cache()) if afresh else (self.cache,):
             built = build(
-                before, rules, sending, packet.as_of, self.window, cache, allow_waiting=True
+                before,
+                rules,
+                sending,
+                packet.as_of,
+                self.window,
+                cache,
+                allow_waiting=True,
+                allow_missing=True,
             )
             if isinstance(built, Refusal):
                 self._differs(step, "cold", f"{built.reason}: {built.message}", packet.request)
