@@ -43,6 +43,10 @@ def chapter5(
         str,
         typer.Option(metavar="FILE", show_default=False, help="Write the report there."),
     ] = "",
+    experiment: Annotated[
+        str,
+        typer.Option(metavar="NAME", show_default=False, help="Only the cases of this experiment."),
+    ] = "",
     live: Annotated[
         bool,
         typer.Option("--live", help="Ask DeepSeek's model; needs DEEPSEEK_API_KEY and --output."),
@@ -86,6 +90,9 @@ def chapter5(
     what the provider or the network refuses is told apart from decisions. Without a key the report
     says so, and the exit code is 2.
 
+    --experiment runs one of the lab's five: assembly_ablation, instruction_conflict,
+    information_position, tool_description, noise_and_injection; or one of your own cases'.
+
     --cases takes a file with one case a line: `experiment`, `variant`, `input` and, if you like,
     `expected`, with the fields that the lab's data has (fixtures/seed-cases), the texts standing
     in `candidates_in_order`. A case fails where something is not as `expected` says, or where a
@@ -100,6 +107,7 @@ def chapter5(
 
     \b
       sawlog eval chapter5 --output report.json
+      sawlog eval chapter5 --experiment tool_description
       sawlog eval chapter5 --live --repeats 3 --output live.json
       sawlog eval chapter5 --cases mine.jsonl
       sawlog eval chapter5 --cases mine.jsonl --baseline chapter5 --candidate default
@@ -116,14 +124,14 @@ def chapter5(
     if cases or baseline:
         if live:
             raise ConfigError("cases of your own run offline: leave --live out")
-        _check(cases, baseline, candidate, output, as_json)
+        _check(cases, experiment, baseline, candidate, output, as_json)
     elif live:
-        _live(output, attempts, model, endpoint, as_json)
+        _live(output, attempts, experiment, model, endpoint, as_json)
     else:
         from sawlog.labs.chapter5.report import report_bytes
         from sawlog.labs.chapter5.running import run_offline
 
-        _give(report_bytes(run_offline()), output, as_json)
+        _give(report_bytes(run_offline(experiment)), output, as_json)
 
 
 app.command("chapter5", cls=QuickCommand, short_help="30 variants of one repair task.")(chapter5)
@@ -146,9 +154,12 @@ def _number(text: str) -> int:
         raise ConfigError(f"--repeats takes a number, not {text!r}") from None
 
 
-def _live(output: str, repeats: int, model: str, endpoint: str, as_json: bool) -> None:
+def _live(
+    output: str, repeats: int, experiment: str, model: str, endpoint: str, as_json: bool
+) -> None:
     from datetime import date
 
+    from sawlog.labs.chapter5.experiments import lab_cases
     from sawlog.labs.chapter5.provider import ENDPOINT, KEY_VARIABLE, MODEL
     from sawlog.labs.chapter5.report import missing_credential, report_bytes
     from sawlog.labs.chapter5.running import run_live
@@ -156,6 +167,7 @@ def _live(output: str, repeats: int, model: str, endpoint: str, as_json: bool) -
 
     if not output:
         raise ConfigError("a live run costs money and is kept: say where with --output FILE")
+    lab_cases(experiment)  # before anything is written
     today = date.today().isoformat()
     asked = model or MODEL
     key = os.environ.get(KEY_VARIABLE, "").strip()
@@ -166,7 +178,14 @@ def _live(output: str, repeats: int, model: str, endpoint: str, as_json: bool) -
     from sawlog.labs.chapter5.live import LiveProbe
 
     with LiveProbe(key, model=asked, endpoint=endpoint or ENDPOINT) as probe, progress() as tell:
-        report = run_live(probe, model=asked, run_date=today, repeats=repeats, progress=tell)
+        report = run_live(
+            probe,
+            model=asked,
+            run_date=today,
+            repeats=repeats,
+            experiment=experiment,
+            progress=tell,
+        )
     failed = report.total_attempts - report.valid_decisions
     if failed:
         note(f"{failed} of {report.total_attempts} attempts came to no decision")
@@ -194,16 +213,21 @@ def _write(report: bytes, output: str) -> None:
 # --- cases of one's own ---------------------------------------------------------------------------
 
 
-def _check(cases: str, baseline: str, candidate: str, output: str, as_json: bool) -> None:
+def _check(
+    cases: str, experiment: str, baseline: str, candidate: str, output: str, as_json: bool
+) -> None:
     from sawlog.labs.chapter5.casefile import Expected, OwnCase, read_cases
     from sawlog.labs.chapter5.checking import samples
-    from sawlog.labs.chapter5.experiments import lab_cases
+    from sawlog.labs.chapter5.experiments import lab_cases, of_experiment
     from sawlog.labs.comparing import compare, policy_named
 
     policies = [policy_named(given) for given in (baseline, candidate) if given]
     owned: Sequence[OwnCase] = (
         read_cases(Path(cases)) if cases else [OwnCase(case, Expected()) for case in lab_cases()]
     )
+    if experiment:
+        of_experiment((own.case for own in owned), experiment)  # refuses one without cases
+        owned = [own for own in owned if own.case.experiment == experiment]
     if not policies:
         policy = policy_named("chapter5")
         _checked(str(policy.named), samples(owned, policy), output, as_json)

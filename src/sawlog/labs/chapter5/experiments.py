@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
 from sawlog.builder.selection.task import SECTION_ORDER, Task
 from sawlog.labs.chapter5.case import Case, Contract, Goal
 from sawlog.labs.chapter5.sources import lab_sources
+from sawlog.store.errors import ConfigError
 
 BASE = (
     "system-context-contract",
@@ -59,15 +60,29 @@ CLAIMS = {
 """By experiment. A case of one's own claims nothing but itself."""
 
 
-def lab_cases() -> list[Case]:
-    """The 30 variants, experiment by experiment."""
-    return [
+def lab_cases(experiment: str = "") -> list[Case]:
+    """The 30 variants, experiment by experiment; or those of one.
+
+    Raises ConfigError for an experiment that the lab does not have.
+    """
+    cases = [
         *_assembly_ablation(),
         *_instruction_conflict(),
         *_information_position(),
         *_tool_description(),
         *_noise_and_injection(),
     ]
+    return of_experiment(cases, experiment) if experiment else cases
+
+
+def of_experiment(cases: Iterable[Case], experiment: str) -> list[Case]:
+    """The cases of one experiment, in their order. Raises ConfigError when there are none."""
+    cases = list(cases)
+    found = [case for case in cases if case.experiment == experiment]
+    if not found:
+        known = ", ".join(dict.fromkeys(case.experiment for case in cases))
+        raise ConfigError(f"there is no experiment {experiment!r}: name one of {known}")
+    return found
 
 
 def _case(

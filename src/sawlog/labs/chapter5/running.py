@@ -110,11 +110,12 @@ def _asked(gateway: str, decision: Decision) -> GatewayVerdict:
     return check(decision.tool.name, arguments, TOOLS)
 
 
-def run_offline() -> Report:
-    """The report of the 30 variants, decided by the rule-based probe: no network, no clock."""
+def run_offline(experiment: str = "") -> Report:
+    """The report of the 30 variants, or of one experiment's, decided by the rule-based probe: no
+    network, no clock."""
     probe = RuleBasedProbe()
     records: list[Record] = []
-    for case in lab_cases():
+    for case in lab_cases(experiment):
         packet, trace = built(case)
         records.append(outcome_of(case, packet, trace, probe.attempt(packet)).record)
     return report_of(records)
@@ -126,12 +127,14 @@ def run_live(
     model: str,
     run_date: str,
     repeats: int = 1,
+    experiment: str = "",
     progress: Progress | None = None,
 ) -> Report:
-    """The report of `repeats` attempts at each variant, decided by the provider's model (S0-72)."""
+    """The report of `repeats` attempts at each variant, or at one experiment's, decided by the
+    provider's model (S0-72)."""
     records: list[Record] = []
     failures: list[Failure] = []
-    cases = lab_cases()
+    cases = lab_cases(experiment)
     for case in cases:
         packet, trace = built(case)
         for number in range(1, repeats + 1):
