@@ -26,6 +26,7 @@ from sawlog.builder.projector import FOLD
 from sawlog.builder.state import Ref, State
 from sawlog.builder.trace import Break, Trace, Verdict
 from sawlog.builder.vec import Vec
+from sawlog.store.errors import InvalidItem
 from sawlog.store.events.base import EventId
 from sawlog.store.events.steps import PacketBuilt
 from sawlog.store.text import BlobMissing, Text
@@ -154,6 +155,9 @@ def build(
             state, rules, sending, as_of, contents, cache, header, news, reconstructed, missing,
             allow_missing,
         )  # fmt: skip
+    except InvalidItem as error:
+        # Recorded by another release or by hand: the policy cannot weigh it.
+        return Refusal("blocked", str(error), (error.code,))
     except BlobMissing as error:
         return Refusal(
             "missing_blob",
