@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from sawlog.builder.channels import CHANNELS, Channels
 from sawlog.builder.item import Sensitivity
-from sawlog.builder.selection.candidate import ROLES
 from sawlog.builder.world import digest_of
 from sawlog.driver import Driver
 from sawlog.store.codec import sealed
@@ -175,10 +174,6 @@ class Telling:
             )
         if not source_id.strip(" \t\r\n"):
             raise InvalidItem("blank_item_id", "an item needs the id of its source")
-        if role and role not in ROLES:
-            raise InvalidItem(
-                "unknown_role", f"there is no role {role!r}: use one of {', '.join(ROLES)}"
-            )
         if not -1 <= relevance <= 1000:
             raise InvalidItem(
                 "relevance_out_of_range", f"relevance is per mille, 0 to 1000, not {relevance}"
