@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ def own_line(variant: dict[str, Any], *, expected: bool = True) -> dict[str, Any
     given["candidates_in_order"] = [{"key": key, **fixtures[key]} for key in keys]
     line = {"experiment": variant["experiment"], "variant": variant["variant"], "input": given}
     if expected:
-        line["expected"] = variant["expected"]
+        line["expected"] = deepcopy(variant["expected"])
     return line
 
 
