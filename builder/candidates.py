@@ -64,23 +64,23 @@ def choose(
     known: Known,
 ) -> Chosen:
     """Weigh the items of a state for `room` units. Raises BlobMissing."""
-    wanted = _task(state, room, as_of, contents)
+    wanted = task_of(state, room, as_of, contents)
     if not state.offers and not wanted.requirements and not wanted.topics:
         return Chosen()
     offers = {_id(one.seq): one for one in state.offers}
-    candidates = [_candidate(state, one, contents, measure, known) for one in state.offers]
-    found = select(policy, wanted, candidates)
+    weighed = [_candidate(state, one, contents, measure, known) for one in state.offers]
+    found = select(policy, wanted, weighed)
     chosen = [one for one in found.selected if offers[one.id].seq not in state.items]
     refs = [ref for one in chosen for ref in _refs(offers[one.id], one, contents, measure)]
     judged = {one.id: one for one in found.verdicts}
     short = sum(
         each.units
-        for each in candidates
+        for each in weighed
         if each.is_required and judged[each.id].stage in ("budget", "zones")
     )
     return Chosen(
         tuple(refs),
-        tuple(_notices(state, candidates, judged)),
+        tuple(_notices(state, weighed, judged)),
         tuple(
             Verdict(
                 offers[one.id].seq, 1, one.stage, one.outcome, one.reason, one.units,
@@ -94,11 +94,21 @@ def choose(
     )  # fmt: skip
 
 
+def candidates(state: State, contents: Contents, measure: Measure) -> dict[int, Candidate]:
+    """The items of a state as candidates, by seq, as they are before any policy weighs them.
+
+    Raises BlobMissing.
+    """
+    known = Known()
+    return {one.seq: _candidate(state, one, contents, measure, known) for one in state.offers}
+
+
 def _id(seq: int) -> str:
     return f"{seq:016d}"
 
 
-def _task(state: State, room: int, as_of: int, contents: Contents) -> Task:
+def task_of(state: State, room: int, as_of: int, contents: Contents) -> Task:
+    """What a build of this state is for, with `room` units for items. Raises BlobMissing."""
     content = contents.event(state.task).content if state.task else TaskSet()
     assert isinstance(content, TaskSet)
     task = Task(
