@@ -100,6 +100,11 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         return self.sensitivity == Sensitivity.SECRET
 
     @property
+    def is_trusted(self) -> bool:
+        """True when its source may be believed; else it is data, whatever it says."""
+        return self.trust >= TRUST_RANK["trusted_source"]
+
+    @property
     def is_required(self) -> bool:
         """True for the protected bucket: kept by retention, or named for a requirement (S0-13)."""
         return self.retention == RETENTION_RANK["required"] or bool(self.required_for)
@@ -123,7 +128,7 @@ def zone_of(candidate: Candidate) -> str:
     if candidate.role == "summary":
         return "summary"
     zone = _ZONE_OF_KIND.get(candidate.kind, "retrieved")
-    if zone == "rules" and candidate.trust < TRUST_RANK["trusted_source"]:
+    if zone == "rules" and not candidate.is_trusted:
         return "retrieved"
     return zone
 

@@ -136,7 +136,17 @@ def required(field: Field, task: Task, params: Required) -> Field:
     )
 
 
-Signal = Literal["phase", "topics", "relevance", "freshness", "authority", "in_prefix", "cost"]
+Signal = Literal[
+    "trusted",
+    "phase",
+    "topics",
+    "retention",
+    "relevance",
+    "authority",
+    "freshness",
+    "in_prefix",
+    "cost",
+]
 
 
 class Rank(Use, frozen=True, tag="rank"):
@@ -169,6 +179,10 @@ def rank(field: Field, task: Task, params: Rank) -> Field:
 
 def _score(one: Candidate, signal: Signal, task: Task) -> int:
     match signal:
+        case "trusted":
+            return int(one.is_trusted)
+        case "retention":
+            return one.retention
         case "phase":
             return int(bool(task.phase and one.role))  # another phase's roles are out by now
         case "topics":

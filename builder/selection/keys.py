@@ -13,11 +13,13 @@ from sawlog.builder.selection.published import folded, rule_prefix
 Key = Literal[
     "-authority",
     "-trust",
+    "-trusted",
     "-retention",
     "-version",
     "-updated_at",
     "-depth",
     "-published_depth",
+    "-in_prefix",
     "-seq",
     "-id",
     "+zone",
@@ -37,6 +39,7 @@ RECORDED: tuple[Key, ...] = (
     "-trust",
     "-retention",
     "-version",
+    "-in_prefix",
     "+seq",
     "+source_id",
     "+locator",
@@ -44,8 +47,9 @@ RECORDED: tuple[Key, ...] = (
     "+digest",
     "+id",
 )
-"""How the default policy breaks ties: what came first was there before its copy. The digest is
-that of the text, and the id comes last: they decide only where nothing else recorded differs."""
+"""How the default policy breaks ties: what was sent stays, what came first was there before its
+copy. The digest is that of the text, and the id comes last: they decide only where nothing else
+recorded differs."""
 
 _RUN = re.compile("[0-9]+|[^0-9]+")
 _UPPER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -140,6 +144,7 @@ def covers(prefix: str, target: str) -> bool:
 _VALUES: dict[str, Callable[[Candidate], Any]] = {
     "authority": lambda one: one.authority,
     "trust": lambda one: one.trust,
+    "trusted": lambda one: one.is_trusted,
     "retention": lambda one: one.retention,
     "version": lambda one: natural(one.version) if is_ordered(one.version) else (),
     "updated_at": lambda one: age_key(one.updated_at),
@@ -149,6 +154,7 @@ _VALUES: dict[str, Callable[[Candidate], Any]] = {
     "kind": lambda one: one.kind,
     "units": lambda one: one.units,
     "source_id": lambda one: one.source_id,
+    "in_prefix": lambda one: one.in_prefix,
     "seq": lambda one: one.seq,
     "locator": lambda one: one.locator,
     "path": lambda one: one.path,

@@ -75,22 +75,24 @@ def _canonical(one: Candidate) -> tuple[str, str]:
 def merged(one: Candidate, others: Iterable[Candidate]) -> Candidate:
     """The candidate that stands for equal ones: nothing that was recorded of them is lost.
 
-    Authority and trust stay its own: a copy raises nobody.
+    Authority and trust stay its own, and so does what ranks it, but for what others as trusted say
+    of it: a copy raises nobody.
     """
     group = [one, *others]
-    given = [each.relevance for each in group if each.relevance is not None]
+    heard = [each for each in group if each.trust >= one.trust]
+    given = [each.relevance for each in heard if each.relevance is not None]
     return msgspec.structs.replace(
         one,
         locators=tuple(
             sorted({place for each in group for place in (*each.locators, each.locator) if place})
         ),
         required_for=tuple(sorted({name for each in group for name in each.required_for})),
-        topics=tuple(sorted({topic for each in group for topic in each.topics})),
+        topics=tuple(sorted({topic for each in heard for topic in each.topics})),
         retention=max(each.retention for each in group),
         sensitivity=max((each.sensitivity for each in group), key=SENSITIVITY_RANK.__getitem__),
         clearance=max(each.clearance for each in group),
         relevance=max(given) if given else None,
-        in_prefix=any(each.in_prefix for each in group),
+        in_prefix=any(each.in_prefix for each in group if each.id == one.id),
         seq=min(each.seq for each in group),
     )
 

@@ -35,13 +35,15 @@ class Completeness(Use, frozen=True, tag="completeness"):
 
     `satisfied_by`: `selected`, so only what came in counts; or `content`, as published: whatever
     has the kind and the text of something selected. `out_of_scope`: whether requirements that only
-    others' candidates name count; `published` counts them.
+    others' candidates name count; the published lab counts them. `topics_from`: the trust that a
+    candidate needs to stand for a topic: what a stranger says of it is not yet evidence.
     """
 
     satisfied_by: Literal["selected", "content"] = "selected"
     out_of_scope: bool = False
     requirements: bool = True
     topics: bool = True
+    topics_from: TrustName = "trusted_source"
 
 
 def completeness(field: Field, task: Task, params: Completeness) -> Field:
@@ -64,7 +66,10 @@ def completeness(field: Field, task: Task, params: Completeness) -> Field:
             name for one in witnesses for name in one.required_for
         }
     if params.topics:
-        missing |= set(task.topics) - {topic for one in chosen for topic in one.topics}
+        least = TRUST_RANK[params.topics_from]
+        missing |= set(task.topics) - {
+            topic for one in chosen if one.trust >= least for topic in one.topics
+        }
     return msgspec.structs.replace(field, missing=tuple(sorted(missing)))
 
 

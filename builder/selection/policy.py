@@ -166,7 +166,7 @@ CHAPTER5 = Policy(
         Conflict(by="published"),
         Required(by="published", order=_LAB_ORDER),
         Rank(order=_LAB_ORDER),
-        Budget(required="walk", optional_waits=False, zones=False),
+        Budget(required="walk", optional_waits=False, zones=False, trusted_first=False),
         Ordering(order=_LAB_ORDER),
         Labels(below="unknown"),
         Completeness(satisfied_by="content", out_of_scope=True, topics=False),
@@ -193,7 +193,12 @@ CONTEXT_PACKET = Policy(
 )
 """The reliability lab's policy: gates, one of each, then coverage."""
 
-DUMP_ALL = Policy("dump-all-v1", 1, LAB_ESTIMATOR, (Prefix(), Completeness(requirements=False)))
+DUMP_ALL = Policy(
+    "dump-all-v1",
+    1,
+    LAB_ESTIMATOR,
+    (Prefix(), Completeness(requirements=False, topics_from="hostile")),
+)
 """The reliability lab's baseline: no gate, what comes first."""
 
 DEFAULT = Policy(
@@ -216,11 +221,13 @@ DEFAULT = Policy(
         Required(),
         Rank(
             signals=(
+                "trusted",
                 "phase",
                 "topics",
+                "retention",
                 "relevance",
-                "freshness",
                 "authority",
+                "freshness",
                 "in_prefix",
                 "cost",
             )

@@ -20,12 +20,14 @@ class Budget(Use, frozen=True, tag="budget"):
     `required`: `chain` stops at the first of the bucket that does not fit, so that a larger budget
     never loses one; `walk` goes on to smaller ones, as published. `optional_waits`: while a
     requirement is out for want of room, nothing optional takes any. `zones`: the ranking is served
-    zone by zone, within the bounds that the task sets on zones.
+    zone by zone, within the bounds that the task sets on zones. `trusted_first`: and in all zones
+    what is trusted before what is not, so that no outsider's text takes the room of evidence.
     """
 
     required: Literal["chain", "walk"] = "chain"
     optional_waits: bool = True
     zones: bool = True
+    trusted_first: bool = True
 
 
 def budget(field: Field, task: Task, params: Budget) -> Field:
@@ -50,6 +52,8 @@ def budget(field: Field, task: Task, params: Budget) -> Field:
     optional = [at[id] for id in field.ranking]
     if params.zones:
         optional = ordered(optional, ("+zone",))
+    if params.trusted_first:
+        optional = ordered(optional, ("-trusted",))
     bounds = dict(task.zones) if params.zones else {}
     for one in optional:
         zone = zone_of(one)

@@ -6,14 +6,24 @@ from typing import Any
 
 import pytest
 
-from sawlog.builder.item import content_digest
+from sawlog.builder.item import ContextItem, content_digest
 from sawlog.builder.selection.candidate import Candidate, candidate_of
 from sawlog.builder.selection.chapter5 import build
 from sawlog.builder.selection.keys import RECORDED, instant, natural
 from sawlog.builder.selection.measure import UTF8_BYTES, measured
-from sawlog.builder.selection.policy import CHAPTER5, DEFAULT
+from sawlog.builder.selection.policy import CHAPTER5
+from sawlog.builder.selection.task import Task
 from sawlog.store.errors import InvalidItem, Refused
-from tests.builder.selection.cases import chapter5_task, fixture_items, ids, one, read, run, why
+from tests.builder.selection.cases import (
+    chapter5_task,
+    fixture_items,
+    ids,
+    item,
+    one,
+    read,
+    run,
+    why,
+)
 
 
 def rule(id: str, authority: str, version: str = "", **fields: Any) -> Candidate:
@@ -96,7 +106,7 @@ def test_point_4_in_the_published_duplicate_variant() -> None:
     )
     items = fixture_items(given["candidates_in_order"])
     task = chapter5_task(given)
-    candidates = measured((candidate_of(item, seq=at) for at, item in enumerate(items)), UTF8_BYTES)
+    candidates = measured((candidate_of(each, seq=at) for at, each in enumerate(items)), UTF8_BYTES)
     names = {each.id: each.source_id for each in candidates}
     kept = {names[id] for id in build(task, items, CHAPTER5).packet.selected_item_ids}
     assert "test_pricing-copy.py" in kept and "test_pricing.py" not in kept
@@ -108,13 +118,80 @@ def test_point_4_in_the_published_duplicate_variant() -> None:
 
 def test_a_survivor_keeps_what_its_copies_were_required_for() -> None:
     found = run(
-        one("a", text="t", trust="verified"),
-        one("b", text="t", required_for=("r",), retention="high", topics=("x",), relevance=7),
+        one("a", text="t", topics=("y",), relevance=5, seq=1),
+        one("b", text="t", required_for=("r",), topics=("x",), relevance=7, seq=2),
+        one("c", text="t", trust="unverified", topics=("z",), relevance=9, seq=0),
         requirements=("r",),
     )
     (kept,) = found.selected
-    assert (kept.id, kept.required_for, kept.topics, kept.relevance) == ("a", ("r",), ("x",), 7)
+    assert (kept.id, kept.required_for) == ("a", ("r",))
+    assert (kept.topics, kept.relevance) == (("x", "y"), 7), "a stranger ranks nothing"
     assert found.missing == ()
+
+
+def test_the_copy_that_was_sent_stays() -> None:
+    found = run(one("a", text="t", seq=1), one("b", text="t", seq=2, in_prefix=True))
+    assert ids(found) == ["b"]
+
+
+def test_one_character_more_and_it_is_no_duplicate() -> None:
+    equal = build(Task(budget=99, repository="price-lab", task_id="repair-price"), copies(""))
+    other = build(Task(budget=99, repository="price-lab", task_id="repair-price"), copies("x"))
+    assert "duplicate" in {entry.reason for entry in equal.trace.entries}
+    assert "duplicate" not in {entry.reason for entry in other.trace.entries}
+    assert equal.packet.semantic_packet_digest != other.packet.semantic_packet_digest
+
+
+def copies(more: str) -> list[ContextItem]:
+    """A fixture and its copy, with something added to the copy."""
+    fixtures = read("ch5/fixtures.json")["fixtures"]
+    copy: dict[str, Any] = fixtures["test-pricing-copy"]
+    changed = {**copy, "content": copy["content"] + more}
+    return [item(fixtures["test-pricing-py"]), item(changed)]
+
+
+def test_facts_that_contradict_are_told_apart_by_their_end() -> None:
+    """Of two facts of one source the one that has ended is out before anything conflicts."""
+    old = one("old", source_id="s", valid_until="2026-06-30")
+    new = one("new", source_id="s", valid_until="2026-12-31")
+    found = run(old, new, as_of="2026-07-29")
+    assert why(found, "old") == "validity/dropped/expired"
+    assert why(found, "new") == "selected/selected/selected"
+
+
+def test_a_retrieval_hit_is_a_candidate_like_any_other() -> None:
+    """It goes through version, permission, duplication and phase, whatever its relevance."""
+    hit: dict[str, Any] = {"kind": "artifact", "trust": "unverified", "relevance": 1000}
+    found = run(
+        one("version", **hit, source_id="d", version="1"),
+        one("newer", **hit, source_id="d", version="2"),
+        one("permission", **hit, clearance=1),
+        one("copy", **hit, text="newer"),
+        one("phase", **hit, role="caller"),
+        phase="verify",
+    )
+    reasons = {verdict.id: verdict.reason for verdict in found.verdicts}
+    assert reasons == {
+        "version": "superseded",
+        "newer": "untrusted_data",
+        "permission": "clearance",
+        "copy": "duplicate",
+        "phase": "not_needed_in_phase",
+    }
+
+
+def test_no_outsider_takes_the_room_of_evidence() -> None:
+    """Newer, smaller, nearer and of the right topic, it still comes after what is trusted."""
+    evidence = one("e", topics=("x",), units=60)
+    stranger = one(
+        "w", "observation", trust="unverified", topics=("x",), relevance=1000, updated_at="9"
+    )
+    found = run(evidence, stranger, topics=("x",), budget=65)
+    assert ids(found) == ["e"]
+    assert why(found, "w") == "budget/dropped/budget_exceeded"
+    alone = run(stranger, topics=("x",))
+    assert ids(alone) == ["w"]
+    assert alone.missing == ("x",), "what a stranger says of it is not yet evidence"
 
 
 def test_a_copy_raises_no_trust_and_lowers_no_sensitivity() -> None:
@@ -259,7 +336,7 @@ def test_what_is_required_passes_to_the_newer_version() -> None:
 def test_no_requirement_is_lost_to_a_larger_budget_as_the_lab_loses_it() -> None:
     fixtures = read("ch5/fixtures.json")
     items = fixture_items(fixtures["base_set_template_1"])
-    candidates = measured((candidate_of(item) for item in items), UTF8_BYTES)
+    candidates = measured((candidate_of(each) for each in items), UTF8_BYTES)
     given: dict[str, Any] = {
         "budget_units": 0,
         "expected_requirements": fixtures["expected_requirements"],
@@ -316,7 +393,6 @@ def test_zones_are_served_in_order_and_within_their_bounds() -> None:
 def test_the_default_never_compares_by_the_hash_of_a_path() -> None:
     assert RECORDED[-2:] == ("+digest", "+id")
     assert [key for key in RECORDED if key.endswith("id")] == ["+source_id", "+id"]
-    assert DEFAULT.digest == "56587e62b809756c848a4c75e95db7d2121e92dbbe7164ce15236be5df35560c"
 
 
 def test_times_and_versions_compare_as_said() -> None:

@@ -28,10 +28,10 @@ from tests.builder.selection.cases import ids, one, run
 from tests.fresh import imported_modules
 
 DIGESTS = {
-    "chapter5@1": "895cd065adc870ace9f3327dded974617feafbe081c7b269100dc7c35e723a69",
+    "chapter5@1": "2751d213d053f5f76e008ed7e72a180f4adb16b857f3f86bdfda2192388fd78f",
     "context-packet-v1@1": "5152c75d38c7f71e06d58ab8061d337e98fa23c924967507016fd0597ac084d2",
-    "dump-all-v1@1": "ec77106c5fd2d5b7484feff2e23dd034c754ee4e6775b79eb73a0fcd737bf4aa",
-    "default@1": "56587e62b809756c848a4c75e95db7d2121e92dbbe7164ce15236be5df35560c",
+    "dump-all-v1@1": "4badd74e8ce802ebd812c6571dda30b4afc42a2eea358756cece9e08f15d5c8d",
+    "default@1": "a82889f26af284c4ac72cfe26313b9794d6e16b6bd96be223a51ba13f28d348c",
 }
 
 MINE = """
@@ -149,7 +149,7 @@ def phase(name: str, *roles: str) -> StageUse:
         ("units = 500", "unit = 5", "stages[3].unit", "no such parameter: use units, kinds"),
         ("units = 500", 'units = "500"', "stages[3].units", "valid integer"),
         ("units = 500", "units = true", "stages[3].units", "valid integer"),
-        ('"relevance"', '"luck"', "stages[5].signals[0]", "'phase', 'topics', 'relevance'"),
+        ('"relevance"', '"luck"', "stages[5].signals[0]", "'trusted', 'phase', 'topics'"),
         ("roles =", "rules =", "stages[2].sets[0].roles", "required"),
         ("number = 1", "number = 0", "number", "too small"),
         ("number = 1", "", "number", "required"),

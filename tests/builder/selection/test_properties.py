@@ -173,6 +173,31 @@ def test_nothing_optional_displaces_a_requirement(
     assert asked & set(beside.missing) == asked & set(without.missing)
 
 
+@given(found=mixed, budget=st.integers(0, 200), data=st.data())
+def test_an_untrusted_text_takes_the_room_of_nothing_trusted(
+    found: list[Candidate], budget: int, data: st.DataObject
+) -> None:
+    """However new, near, small or relevant it says it is, and whatever zone it stands in."""
+    stranger = replace(
+        data.draw(candidates(99)),
+        source_id="its own",
+        canonical="",
+        text="nobody else says this",
+        required_for=(),
+        retention=RETENTION_RANK["normal"],
+        trust=TRUST_RANK[data.draw(st.sampled_from(["hostile", "unverified"]))],
+        zone=data.draw(st.sampled_from(["", "rules", "goal"])),
+        relevance=1000,
+        topics=("x", "y"),
+    )
+    without = run(*found, **TASK, budget=budget)
+    beside = run(*found, stranger, **TASK, budget=budget)
+    assert [each for each in without.selected if each.is_trusted] == [
+        each for each in beside.selected if each.is_trusted
+    ]
+    assert beside.missing == without.missing
+
+
 @given(found=mixed, budget=st.integers(0, 200))
 def test_no_optional_is_in_while_a_requirement_has_no_room(
     found: list[Candidate], budget: int

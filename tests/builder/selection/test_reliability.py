@@ -8,17 +8,20 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from sawlog.builder.selection.measure import estimate
-from sawlog.builder.selection.policy import CONTEXT_PACKET
+from sawlog.builder.selection.measure import LAB_ESTIMATOR, estimate, measured
+from sawlog.builder.selection.policy import CONTEXT_PACKET, DEFAULT
 from sawlog.builder.selection.reliability import (
     ContextCase,
     ContextSource,
     EvidencePacket,
     assemble,
+    candidates_of,
     strategy_of,
+    task_of,
 )
+from sawlog.builder.selection.select import select
 from sawlog.store.errors import InvalidItem, UnknownNumber
-from tests.builder.selection.cases import cases, read, sources
+from tests.builder.selection.cases import cases, ids, read, sources
 
 
 def told(packet: EvidencePacket) -> dict[str, Any]:
@@ -99,3 +102,17 @@ def test_what_makes_no_case_is_refused() -> None:
         replace(sources()["pii-policy-current"], trust="maybe")
     with pytest.raises(UnknownNumber, match="use dump-all-v1, context-packet-v1"):
         strategy_of("best-v9")
+
+
+@pytest.mark.parametrize("id", cases())
+def test_the_default_policy_passes_every_case_of_the_lab(id: str) -> None:
+    """Nothing forbidden, nothing off topic, all that is there of what was asked, the rest named."""
+    case = cases()[id]
+    candidates = measured(candidates_of(case, sources()), LAB_ESTIMATOR)
+    found = select(DEFAULT, task_of(case), candidates)
+    assert not set(ids(found)) & set(case.forbidden_source_ids)
+    assert found.missing == case.expected_missing_topics
+    assert all(set(each.topics) & set(case.required_topics) for each in found.selected)
+    assert found.units_used <= case.budget
+    lab = assemble(CONTEXT_PACKET, case, sources())
+    assert set(ids(found)) == {source.id for source in lab.selected}

@@ -200,8 +200,8 @@ def test_signals_rank_the_optional_one_after_the_other_and_are_on_record() -> No
     )
     assert sorted(ids(found)) == ["b", "d"]
     assert found.verdict("b").scores == (
-        ("phase", 0), ("topics", 0), ("relevance", 900), ("freshness", 6), ("authority", 0),
-        ("in_prefix", 1), ("cost", 10),
+        ("trusted", 1), ("phase", 0), ("topics", 0), ("retention", 1), ("relevance", 900),
+        ("authority", 0), ("freshness", 6), ("in_prefix", 1), ("cost", 10),
     )  # fmt: skip
     assert dict(found.verdict("a").scores)["freshness"] == 5
     assert dict(found.verdict("c").scores)["relevance"] == -1
