@@ -45,6 +45,18 @@ class Beginning(msgspec.Struct, frozen=True):
     size: int
 
 
+class Passage(msgspec.Struct, frozen=True):
+    """Lines of a file, from 1: `data` are their first bytes, `left_out` counts the others.
+
+    `lines` and `version` are those of the whole file.
+    """
+
+    data: bytes
+    left_out: int
+    lines: int
+    version: str
+
+
 class Unreadable(Exception):
     """A file is there or may be there, and its content cannot be had. Never leaves the package."""
 
@@ -101,6 +113,62 @@ def beginning(
             if left == 0 and _unmoved(before, os.fstat(file)):
                 return Beginning(b"".join(parts), before.st_size)
     raise Unreadable("it changes while it is read")
+
+
+def passage(
+    path: str | os.PathLike[str],
+    first: int,
+    last: int,
+    most: int,
+    root: str | os.PathLike[str] | None = None,
+) -> Passage:
+    """Lines `first` to `last` (0: the last one) of a file, at most so many bytes of them.
+
+    All of the file is read, for its version, and never held. Raises Absent, Unreadable,
+    OutsideRoot.
+    """
+    for _ in range(_TRIES):
+        found = _passage(path, first, last, most, root)
+        if found is not None:
+            return found
+    raise Unreadable("it changes while it is read")
+
+
+def _passage(
+    path: str | os.PathLike[str],
+    first: int,
+    last: int,
+    most: int,
+    root: str | os.PathLike[str] | None,
+) -> Passage | None:
+    digest = hashlib.sha256()
+    kept = bytearray()
+    wanted, line, ended = 0, 1, True
+    with _opened(path, root) as (file, before):
+        left = before.st_size
+        while left > 0 and (data := _read(file, min(CHUNK, left))):
+            digest.update(data)
+            left -= len(data)
+            start = _after(data, first - line)
+            end = _after(data, last - line + 1) if last else len(data)
+            if end > start:
+                wanted += end - start
+                kept += data[start : min(end, start + most - len(kept))]
+            line += data.count(b"\n")
+            ended = data.endswith(b"\n")
+        if left or _read(file, 1) or not _unmoved(before, os.fstat(file)):
+            return None
+    return Passage(bytes(kept), wanted - len(kept), line - ended, digest.hexdigest())
+
+
+def _after(data: bytes, count: int) -> int:
+    """The place behind so many line ends; the end of the data when it has fewer."""
+    at = 0
+    for _ in range(count):
+        at = data.find(b"\n", at) + 1
+        if not at:
+            return len(data)
+    return at
 
 
 def _unmoved(before: os.stat_result, after: os.stat_result) -> bool:
