@@ -229,7 +229,7 @@ def _kept(ref: Ref, length: int, limit: int, contents: Contents, measure: Measur
     return keeping(low)
 
 
-_HOLDS_NO_MORE = {"superseded": "superseded", "expired": "expired"}
+_HOLDS_NO_MORE = {reason: reason for reason in ("superseded", "overturned", "expired")}
 
 
 def _notices(
@@ -245,7 +245,7 @@ def _notices(
         kind = "withdrawn" if offer.withdrawn else _HOLDS_NO_MORE.get(verdict.reason, "")
         if not kind or verdict.outcome != "dropped":
             continue
-        cause = offer.withdrawn or (newest[one.source_id] if kind == "superseded" else offer.seq)
+        cause = offer.withdrawn or (newest[one.source_id] if kind != "expired" else offer.seq)
         args: Args = (("kind", kind), ("of", offer.seq))
         out.append((Ref("history", cause, 1, "stale", 1, args), f"item_{kind}"))
     return out

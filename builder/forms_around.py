@@ -55,6 +55,7 @@ _STALE = {
     "newer": "The file {name} was read anew: what is shown of it above from before is out of date.",
     "restored": "The file {name} is again as it was read: what is shown of it above holds.",
     "superseded": "What {name} said above is out of date: a newer version of it follows.",
+    "overturned": "What {name} said above is out of date: a newer observation follows.",
     "withdrawn": "What {name} said above holds no longer: its source took it back.",
     "expired": "What {name} said above holds no longer: its time is over.",
 }

@@ -60,8 +60,6 @@ class Rules(msgspec.Struct, frozen=True):
             return self.stages
         from sawlog.builder.selection.policy import policy_of
 
-        if self.policy == DEFAULT:
-            return policy_of("default", 1)
         return policy_of(self.policy.name, self.policy.number)
 
     def calibrated(self, per_mille: int) -> Rules:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 
 import msgspec
 
-from sawlog.builder.item import SPACE
+from sawlog.builder.estimate import estimate
 from sawlog.builder.selection.candidate import Candidate
 from sawlog.store.errors import InvalidItem, UnknownNumber
 from sawlog.store.events.base import Named
@@ -19,20 +18,6 @@ ItemMeasure = Callable[[Candidate], int]
 GIVEN = Named("given", 1)
 UTF8_BYTES = Named("utf8-bytes", 1)
 LAB_ESTIMATOR = Named("lab-estimator", 1)
-
-_CJK = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
-_RUN = re.compile(rf"[A-Za-z0-9_./:-]+|[^{re.escape(SPACE)}]")
-
-
-def estimate(text: str) -> int:
-    """The lab's estimate of a text's tokens (S1-04): never called tokens, and at least 1.
-
-    Chinese characters count one each and leave a space; then each run of ASCII letters, digits and
-    `_ . / : -` counts one, and so does each other character that is no space.
-    """
-    rest, characters = _CJK.subn(" ", text)
-    return max(1, characters + len(_RUN.findall(rest)))
-
 
 def _utf8_bytes(candidate: Candidate) -> int:
     """The UTF-8 bytes of the text alone: no title, no wrapper (S0-30)."""

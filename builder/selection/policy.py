@@ -201,9 +201,10 @@ DUMP_ALL = Policy(
 )
 """The reliability lab's baseline: no gate, what comes first."""
 
+# `default@1` of sessions shows the history alone: it has no stages, and so no place here.
 DEFAULT = Policy(
     "default",
-    1,
+    2,
     GIVEN,
     (
         Sensitivity(),

@@ -100,7 +100,7 @@ _BUILT_IN = re.compile("([^@]+)(?:@([0-9]{1,9}))?")
 
 
 def policy_named(given: str) -> Policy:
-    """The policy that is meant: a built-in one (`chapter5`, `default@1`), else the TOML file of
+    """The policy that is meant: a built-in one (`chapter5`, `default@2`), else the TOML file of
     one.
 
     Raises UnknownNumber for a number that a built-in one does not have, ConfigError for what is

@@ -31,7 +31,7 @@ DIGESTS = {
     "chapter5@1": "2751d213d053f5f76e008ed7e72a180f4adb16b857f3f86bdfda2192388fd78f",
     "context-packet-v1@1": "5152c75d38c7f71e06d58ab8061d337e98fa23c924967507016fd0597ac084d2",
     "dump-all-v1@1": "4badd74e8ce802ebd812c6571dda30b4afc42a2eea358756cece9e08f15d5c8d",
-    "default@1": "a82889f26af284c4ac72cfe26313b9794d6e16b6bd96be223a51ba13f28d348c",
+    "default@2": "9e39e460bcf96d6fc3f94b70ffef7939a5e9838f8e4044077a692c30001db97d",
 }
 
 MINE = """
@@ -81,7 +81,7 @@ def test_a_parameter_that_is_its_default_says_nothing() -> None:
 
 
 def test_a_policy_is_found_by_name_and_number() -> None:
-    assert policy_of("default") is policy_of("default", 1) is DEFAULT
+    assert policy_of("default") is policy_of("default", 2) is DEFAULT
     for name, number in (("default", 2), ("defualt", None), ("default", 0)):
         with pytest.raises(UnknownNumber, match="is not installed: there is chapter5@1"):
             policy_of(name, number)
