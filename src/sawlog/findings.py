@@ -7,17 +7,61 @@ import msgspec
 from sawlog.builder.replay import Difference
 
 
+class Version(msgspec.Struct, frozen=True):
+    """A version of the same source that a packet shows: which event, in which form, as `entry`.
+
+    `version` is as the source or the reading named it; empty where it did not.
+    """
+
+    seq: int
+    part: int
+    version: str
+    form: str
+    entry: int
+
+
+class Preferred(msgspec.Struct, frozen=True):
+    """What came in, or stayed, where an item fell out.
+
+    `because` is what decided: the first signal in which the two differ (`mine` and `theirs` are
+    its values), or `required`, `order` (all signals equal), `fits` (it ranked lower and took less
+    room), or the stage that settled it (`dedup`, `supersession`, `conflict`, …).
+    """
+
+    seq: int
+    id: str
+    source: str
+    source_id: str
+    version: str
+    units: int
+    because: str
+    mine: int = 0
+    theirs: int = 0
+    scores: tuple[tuple[str, int], ...] = ()
+
+
 class Why(msgspec.Struct, frozen=True):
-    """What became of one part that holds the text, for one step.
+    """What became of one part that holds the text, or of one item, for one step.
 
     `candidate`: it was in the log when the packet was built. `present`: the packet shows it, in
-    `form` (`full`, `preview`, `stub`, …), as `entry` (-1: not in it). `reason` names where it fell
-    out: `not_yet` (recorded later), `duplicate`, `no_call`, `block_cut`, `compacted`, `rewound`,
-    `trimmed`, `other_form` (shown, without this text), `header_changed`, `not_shown`,
-    `left_out: WHY` (in the packet, but this model could not be sent it). `seen_first`
-    and `seen_until` are the first and the last step up to this one whose packet had the text,
-    `out_at` the first after that without it (0: none). `version` is the content's digest, so that
-    two readings of a file can be told apart.
+    `form` (`full`, `preview`, `stub`, `item`, …), as `entry` (-1: not in it). `reason` names where
+    it fell out: `not_yet` (recorded later), `duplicate`, `no_call`, `block_cut`, `compacted`,
+    `rewound`, `trimmed`, `outdated`, `other_form` (shown, without this text), `header_changed`,
+    `not_shown`, `left_out: WHY` (in the packet, but this model could not be sent it), `forgotten`
+    (as an item that no packet needed), `no_selection` (the policy weighs no items), `waiting`,
+    `rejected`, `cancelled` (in the inbox), or the policy's own word for an item. `stage` is where
+    that was. `cause` puts it in one of five words, empty when it is present: `not_recalled`,
+    `filtered`, `ranked_low`, `out_of_budget`, `lost_in_compression`.
+
+    `seen_first` and `seen_until` are the first and the last step up to this one whose packet had
+    the text, `out_at` the first after that without it (0: none), `changed_by` what took it out
+    then. `version` is the content's digest (none of a secret), so that two readings of a file can
+    be told apart; `named` the version as the source named it. `went_out` are the versions of the
+    same source that the packet shows, `preferred` what came in instead.
+
+    `units` is what it takes, in the packet's measure, in `zone`; `scores` what it was ranked by,
+    `note` what else was done to it, `labels` its authority, trust, retention and sensitivity, as
+    far as it has them; `locator` where the whole of it is.
     """
 
     seq: int
@@ -34,6 +78,20 @@ class Why(msgspec.Struct, frozen=True):
     out_at: int
     version: str
     excerpt: str
+    id: str = ""
+    stage: str = ""
+    cause: str = ""
+    changed_by: str = ""
+    source_id: str = ""
+    named: str = ""
+    locator: str = ""
+    zone: str = ""
+    units: int = 0
+    scores: tuple[tuple[str, int], ...] = ()
+    note: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    went_out: tuple[Version, ...] = ()
+    preferred: tuple[Preferred, ...] = ()
 
 
 class Told(msgspec.Struct, frozen=True):

@@ -34,7 +34,7 @@ def reconstruct(
     """
     return build(
         state,
-        Rules(policy.policy, policy.measure) if policy else Rules(AS_RECORDED),
+        as_recorded(policy),
         sending,
         as_of,
         contents,
@@ -43,6 +43,11 @@ def reconstruct(
         reconstructed=True,
         missing=(*absent_of(state), *unknown),
     )
+
+
+def as_recorded(policy: PolicySet | None) -> Rules:
+    """The rules that rebuild an import's steps; `policy` is the one recorded with it, if any."""
+    return Rules(policy.policy, policy.measure) if policy else Rules(AS_RECORDED)
 
 
 def absent_of(state: State) -> tuple[str, ...]:

@@ -63,6 +63,28 @@ def test_why_says_when_the_log_does_not_hold_a_text(store: str) -> None:
     assert sawlog("--store", store, "why", STEP, "nobody said this", "--json").json["parts"] == []
 
 
+def test_why_answers_for_an_item_in_words(file_store: str) -> None:
+    """Where it fell out, what was preferred by which signal, which cause that is."""
+    with open_log(file_store) as log, log.session("items", window=150) as s:
+        s.offer("The port is 80. " + "x" * 300, channel="memory", source_id="old", relevance=9)
+        s.offer("The port is 8443. " + "x" * 300, channel="memory", source_id="new", relevance=7)
+        s.user("What is the port?")
+        s.step("openai-chat", model="m")
+    text = sawlog("--store", file_store, "why", "items@1", "new").text
+    assert "not seen: budget_exceeded at stage budget (ranked low)" in text
+    assert "instead: old (event 2): relevance 9 against 7" in text
+    assert "in zone retrieved" in text
+    found = sawlog("--store", file_store, "why", "items@1", "new", "--json").json
+    assert (found["answer"], found["parts"][0]["preferred"][0]["because"]) == (
+        "ranked_low",
+        "relevance",
+    )
+    assert sawlog("--store", file_store, "why", "items@1", "old", "--json").json["answer"] == "seen"
+    nowhere = sawlog("--store", file_store, "why", "items@1", "nowhere", "--json").json
+    assert nowhere["answer"] == "not_recalled"
+    assert "not recalled" in sawlog("--store", file_store, "why", "items@1", "nowhere").text
+
+
 # --- diff -----------------------------------------------------------------------------------------
 
 

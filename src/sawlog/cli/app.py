@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from sawlog.cli import audit, demo, doctor, errors, evaluate, exchange, packet, show
+from sawlog.cli import audit, demo, doctor, errors, evaluate, exchange, packet, show, why
 from sawlog.cli.place import Settings
 from sawlog.cli.quick import QuickCommand, QuickGroup
 
@@ -44,7 +44,7 @@ for _name, _verb, _short in (
     ("ls", show.ls, "List the sessions of the store."),
     ("show", show.show, "Show a session's conversation, or a step of it."),
     ("packet", packet.packet, "Show what the model saw at a step."),
-    ("why", audit.why, "Say why a text was or was not seen at a step."),
+    ("why", why.why, "Say why a text or an item was or was not seen at a step."),
     ("diff", audit.diff, "Show what two packets differ in."),
     ("verify", audit.verify, "Replay every step, check chain and contents."),
     ("export", exchange.export, "Write a session as JSON lines."),

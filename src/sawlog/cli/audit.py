@@ -1,4 +1,4 @@
-"""Audit: why a text was or was not seen, what packets differ in, whether all comes out again."""
+"""Audit: what packets differ in, whether all comes out again."""
 
 from __future__ import annotations
 
@@ -11,90 +11,10 @@ from sawlog.cli.output import first_line, progress, say, table, visible, write_j
 from sawlog.cli.show import Json, StepName
 
 if TYPE_CHECKING:
-    from sawlog.findings import Report, Told, Why
+    from sawlog.findings import Report, Told
     from sawlog.recorded import Recorded
     from sawlog.store.errors import Damaged
     from sawlog.store.log import Log
-
-# --- why ------------------------------------------------------------------------------------------
-
-_REASONS = {
-    "not_yet": "it was recorded only later",
-    "duplicate": "it is a second result of a call",
-    "no_call": "it is a result that no call asked for",
-    "copy": "it is a compaction's own copy",
-    "block_cut": "the policy's block cut left it behind",
-    "compacted": "a compaction replaced it",
-    "rewound": "the history was rewound past it",
-    "trimmed": "the result was trimmed",
-    "other_form": "its event is shown in a form without this text",
-    "header_changed": "a later system text or tool list took its place",
-    "not_shown": "no packet up to here showed it",
-}
-
-
-def why(
-    context: typer.Context,
-    name: StepName,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="A text to look for, as it stands.")],
-    as_json: Json = False,
-) -> None:
-    """Say whether the model saw a text at a step, and where it fell out if not.
-
-    Every part of the log that holds the text is listed: whether it was a candidate for the packet,
-    whether the packet shows it and in which form, and otherwise what took it out and since which
-    step. Two readings of one file can be told apart by the digest of their content.
-
-    \b
-      sawlog why fix-refund@4 'expires_at'
-    """
-    from sawlog.audit import why as ask
-    from sawlog.store.errors import ConfigError
-
-    if not text:
-        raise ConfigError("the text to look for is empty: write some of it")
-    log = place.auditing(context)
-    session, step = place.split_step(name)
-    recorded = log.read(session)
-    packet = recorded.packet(step)
-    found = ask(recorded, step, text)
-    if as_json:
-        import msgspec
-
-        parts = msgspec.to_builtins(found)
-        write_json(
-            {"session": recorded.id, "step": step, "origin": packet.origin, "text": text}
-            | {"seen": any(one.present for one in found), "parts": parts}
-        )
-        return
-    seen = sum(one.present for one in found)
-    where = f"step {step} of {visible(recorded.name or recorded.id)}"
-    if packet.origin == "reconstructed":
-        where += " (reconstructed)"
-    if not found:
-        say(f"{where}: the log does not hold this text at all")
-        return
-    say(f"{where}: seen in {seen} of the {len(found)} places that hold it")
-    for one in found:
-        say(f"\n  event {one.seq} part {one.part}  {one.type}  {visible(one.source)}")
-        say(f"    {_verdict(one)}")
-        say(f"    version sha256:{one.version}")
-        say(f"    … {first_line(one.excerpt)} …")
-
-
-def _verdict(one: Why) -> str:
-    if one.present:
-        return f"seen, as {one.form}, entry {one.entry}"
-    told = f"not seen: {_REASONS.get(one.reason, one.reason)}"
-    if one.seen_until:
-        span = f"{one.seen_first} to {one.seen_until}"
-        single = one.seen_first == one.seen_until
-        told += f"; the packet of step {one.seen_until}" if single else f"; packets of steps {span}"
-        told += " had it"
-    if one.out_at:
-        told += f"; since step {one.out_at} it is out"
-    return told
-
 
 # --- diff -----------------------------------------------------------------------------------------
 
