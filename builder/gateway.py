@@ -163,6 +163,26 @@ def check(name: str, arguments_json: str, tools: Iterable[Tool], root: str = "")
     return GatewayVerdict(ALLOW, "policy_allows")
 
 
+def check_undeclared(
+    arguments_json: str, root: str = "", *, free_form: bool = False
+) -> GatewayVerdict:
+    """The same for a call of a tool that nobody declared: only its paths can be checked.
+
+    Such a call is asked for like any side effect, whatever it is; `free_form` says that its input
+    is no JSON. An array, as some tools of providers get it, is read like an object's member.
+    """
+    if free_form:
+        return GatewayVerdict(ASK, "free_form_arguments")
+    source = arguments_json.strip(" \t\r\n") or "{}"
+    arguments = _object(source if source[0] != "[" else f'{{"elements":{source}}}')
+    if arguments is None:
+        return GatewayVerdict(DENY, "invalid_arguments")
+    danger = dangerous_path(arguments, root)
+    if danger is not None:
+        return GatewayVerdict(DENY, *danger)
+    return GatewayVerdict(ASK, "side_effect_requires_approval")
+
+
 def dangerous_path(arguments: Mapping[str, Any], root: str = "") -> tuple[str, str] | None:
     """Why, and which: the first dangerous path among the arguments of a call; None when all are
     well."""

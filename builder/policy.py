@@ -70,7 +70,9 @@ class Rules(msgspec.Struct, frozen=True):
         if self.selection is None or per_mille == 1000:
             return self
         window, reserve = (units * 1000 // per_mille for units in (self.window, self.reserve))
-        return msgspec.structs.replace(self, window=max(1, window), reserve=reserve)
+        return msgspec.structs.replace(
+            self, window=max(1, window) if self.window else 0, reserve=reserve
+        )
 
 
 def rules_for(
@@ -153,19 +155,25 @@ class CannotFit(msgspec.Struct, frozen=True):
 
 
 def block_cut(
-    history: Sequence[Entry], units: Sequence[int], fixed: int, notice: int, rules: Rules
+    history: Sequence[Entry],
+    units: Sequence[int],
+    fixed: int,
+    notice: int,
+    rules: Rules,
+    items: frozenset[int] = frozenset(),
 ) -> Cut | CannotFit | None:
     """The cut that a history needs; None when it fits as it is.
 
     `units` are those of each history entry; `fixed` those of the header; `notice` what the notice
-    of the cut may take, which stands in front of what is left and counts with it.
+    of the cut may take, which stands in front of what is left and counts with it. `items` are the
+    places of entries that came in beside the history: they stay with what they stand behind.
     """
     zone = rules.window - rules.reserve - fixed
     total = sum(units)
     if total <= zone:
         return None
     left = total + notice
-    inner = _within_units(history)
+    inner = _within_units(history) | items
     last_border: int | None = None
     last_left = 0
     for at, entry in enumerate(history):

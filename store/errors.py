@@ -28,6 +28,8 @@ SawlogError
 ├── InvalidItem                a source, an item or a task for selection that breaks its rules
 ├── OutsideRoot                a path, or a link on it, that leads out of its root
 ├── ToolError                  a tool call used in a way that the log does not allow
+│   ├── CallDenied             a call that was denied and does not run
+│   └── CredentialUnavailable  a secret that a tool needs and nobody gives
 ├── InvalidArguments           what a model wrote for a call does not fit its tool
 ├── AttemptFailed              the provider refused, or the sending broke
 └── ConfigError                an option or a setting that means nothing here
@@ -206,6 +208,28 @@ class OutsideRoot(SawlogError):
 
 class ToolError(SawlogError):
     """Raised when a tool call is used in a way that the log does not allow."""
+
+
+class CallDenied(ToolError):
+    """Raised when a call that was denied is to be run; `reason` says why, as the model is told."""
+
+    def __init__(self, message: str, *, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class CredentialUnavailable(ToolError):
+    """Raised when nothing is known under the handle of a secret; the message names the handle.
+
+    The tool cannot do without, and the model is told so: inside a tool run it becomes the call's
+    error result. `code` is `credential_unavailable`.
+    """
+
+    code = "credential_unavailable"
+
+    def __init__(self, handle: str) -> None:
+        super().__init__(f"credential_unavailable: there is no secret under the handle {handle!r}")
+        self.handle = handle
 
 
 class InvalidArguments(SawlogError):

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from sawlog.aio import AsyncSession
     from sawlog.builder.channels import Channels
     from sawlog.builder.selection.policy import Policy
+    from sawlog.checking import Gateway
     from sawlog.claims import PreStep
+    from sawlog.credentials import Secrets
     from sawlog.recorded import Recorded
     from sawlog.session import Session
     from sawlog.store.content import Part
@@ -115,6 +117,10 @@ class AgentLog:
         reserve: int = 0,
         channels: Channels | None = None,
         pre_step: PreStep | None = None,
+        gateway: Gateway | Literal["strict"] | None = "strict",
+        root: str | os.PathLike[str] = "",
+        approve: Literal["", "side_effects"] = "",
+        secrets: Secrets | None = None,
         profile: Profile | None = None,
         owner: str = "",
         ttl: float = 30.0,
@@ -133,6 +139,10 @@ class AgentLog:
         reserve: int = 0,
         channels: Channels | None = None,
         pre_step: PreStep | None = None,
+        gateway: Gateway | Literal["strict"] | None = "strict",
+        root: str | os.PathLike[str] = "",
+        approve: Literal["", "side_effects"] = "",
+        secrets: Secrets | None = None,
         profile: Profile | None = None,
         owner: str = "",
         ttl: float = 30.0,
@@ -145,15 +155,21 @@ class AgentLog:
         the model's. `policy` chooses what packets show: a built-in one by name, or a policy
         document as `sawlog.policy_from_toml` reads it; `pairing` is `default` or `codex`.
         `channels` are those that items may come through; `pre_step` looks at what a step takes
-        out of the inbox. `ttl` is the lease's life in seconds; it is renewed while the session is
-        open.
+        out of the inbox.
+        `gateway` checks each call before it may run: `strict`, a function of your own, or None for
+        no check. `root` is the absolute folder that absolute paths in calls may lead into.
+        `approve="side_effects"` lets a call with side effects run only once `ask` was answered.
+        `secrets` gives the values that `run.secret(handle)` hands to tools.
+        `ttl` is the lease's life in seconds; it is renewed while the session is open.
         `wait` is how many seconds to wait for another owner's lease to end, such as that of a
         process that was killed.
         """
         if read_only:
             return self.read(name)
+        from sawlog.checking import Guard
         from sawlog.session import Session
 
+        guard = Guard.of(gateway, root, approve)
         row = self.store.session(name, create=True)
         return Session(
             self.store,
@@ -162,6 +178,8 @@ class AgentLog:
             profile=profile,
             channels=channels,
             pre_step=pre_step,
+            guard=guard,
+            secrets=secrets,
             owner=owner or default_owner(),
             ttl=ttl,
             clock=self._clock,
@@ -180,6 +198,10 @@ class AgentLog:
         reserve: int = 0,
         channels: Channels | None = None,
         pre_step: PreStep | None = None,
+        gateway: Gateway | Literal["strict"] | None = "strict",
+        root: str | os.PathLike[str] = "",
+        approve: Literal["", "side_effects"] = "",
+        secrets: Secrets | None = None,
         profile: Profile | None = None,
         owner: str = "",
         ttl: float = 30.0,
@@ -198,6 +220,10 @@ class AgentLog:
                 reserve=reserve,
                 channels=channels,
                 pre_step=pre_step,
+                gateway=gateway,
+                root=root,
+                approve=approve,
+                secrets=secrets,
                 profile=profile,
                 owner=owner,
                 ttl=ttl,

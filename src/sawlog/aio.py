@@ -246,6 +246,10 @@ class AsyncToolRun:
         """Say what of the world the result shows."""
         self._run.saw(path, range=range, version=version)
 
+    async def secret(self, handle: str) -> str:
+        """The value under a handle, looked up in a thread; see `ToolRun.secret`."""
+        return await asyncio.to_thread(self._run.secret, handle)
+
     async def run(self) -> Any:
         """Run the declared function, awaited when it is async, else in a thread."""
         function, args = self._run.call.function(), self._run.call.args

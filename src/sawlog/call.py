@@ -30,7 +30,7 @@ class Call(msgspec.Struct, frozen=True):
     """A tool call that the model asked for.
 
     `arguments` is the source as the model wrote it; `args` reads it. `event_id` names the request
-    in the log.
+    in the log. `kind` is `json`, `text` (a free-form tool's input) or `search`.
     """
 
     session: Declares
@@ -39,6 +39,8 @@ class Call(msgspec.Struct, frozen=True):
     name: str
     arguments: str
     step: int
+    kind: str = "json"
+    namespace: str = ""
 
     @classmethod
     def of(
@@ -52,6 +54,8 @@ class Call(msgspec.Struct, frozen=True):
             text_of(content.name, contents),
             text_of(content.arguments, contents),
             step,
+            content.kind,
+            text_of(content.namespace, contents),
         )
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from sawlog.builder.projector import FOLD, fold
 from sawlog.builder.snapshot import CODEC, decode, encode
@@ -18,7 +18,7 @@ from sawlog.store.append import Build
 from sawlog.store.codec import cites, sealed
 from sawlog.store.content import MediaPart
 from sawlog.store.directory import SessionRow
-from sawlog.store.envelope import Blob, NewEvent
+from sawlog.store.envelope import UNKNOWN_TIME, Blob, NewEvent
 from sawlog.store.errors import InvalidEvent, Leased, StepEnded, StoreError
 from sawlog.store.event import Event, decoded
 from sawlog.store.events.base import Payload
@@ -50,6 +50,8 @@ class Driver:
     ) -> None:
         self.row = row
         self.wait = wait
+        self.parent = ""
+        """The id of the session that started this one, where one did."""
         self.lock = threading.RLock()
         self.window = Window(log, row)
         self._log = log
@@ -158,7 +160,8 @@ class Driver:
                 )
             made = state.seq == 0
             if made:
-                created = self.new(SessionCreated(name=self.row.name or ""), "harness")
+                begun = SessionCreated(name=self.row.name or "", parent=self.parent)
+                created = self.new(begun, "harness")
                 events = [created, *events]
             done = self._log.append(
                 self.row, events, expected_seq=expected_seq, lease=self._lease, build=build
@@ -167,7 +170,7 @@ class Driver:
                 for blob in new.blobs:
                     self._media.pop(blob.digest, None)
             if build is None and done.new and done.seqs[0] == state.seq + 1:
-                fresh = self.as_events(state, events)
+                fresh = self.as_events(state, events, done.times)
                 for event in fresh:
                     state = fold(state, event)
                 self.window.hold(
@@ -180,8 +183,13 @@ class Driver:
             self._snapshot()
             return done.seqs[1:] if made else done.seqs
 
-    def as_events(self, state: State, events: Sequence[NewEvent]) -> list[Event]:
-        """The events that an append at this state makes, without reading them back."""
+    def as_events(
+        self, state: State, events: Sequence[NewEvent], times: Sequence[int] = ()
+    ) -> list[Event]:
+        """The events that an append at this state makes, without reading them back.
+
+        `times` is when they occurred; before the append nobody knows.
+        """
         out: list[Event] = []
         for at, new in enumerate(events):
             kind = self._log.registry.declared(type(new.payload))
@@ -195,7 +203,7 @@ class Driver:
                     version=kind.version,
                     source=new.source,
                     step=new.step or 0,
-                    occurred_at=0,
+                    occurred_at=times[at] if times else UNKNOWN_TIME,
                     content=self._log.registry.newest(new.payload),
                     shown=kind.shown,
                     ignorable=new.ignorable,
@@ -224,6 +232,11 @@ class Driver:
                 self._head_digest = stored.digest
             self._state = state
             return state
+
+    def events(self, after: int) -> Iterator[Event]:
+        """The events after that seq as the log holds them, in order."""
+        for stored in self._log.read(self.row, after=after):
+            yield decoded(stored, self._log.registry)
 
     def _from_snapshot(self) -> State | None:
         found = self._log.snapshot_get(self.row, fold=FOLD, layout=CODEC)

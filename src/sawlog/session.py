@@ -6,7 +6,7 @@ lease, the folded state and the contents are its `Driver`'s.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -14,35 +14,37 @@ from sawlog.builder.build import Sending
 from sawlog.builder.channels import CHANNELS, Channels
 from sawlog.builder.contents import text_of
 from sawlog.builder.packet import Header
-from sawlog.builder.pairing import find_waiting
 from sawlog.builder.policy import Rules
 from sawlog.builder.profiles import Profile, profile_for
 from sawlog.builder.render import renderer_for
 from sawlog.builder.state import State, Waiting
 from sawlog.call import Call
+from sawlog.checking import Checks, Guard
+from sawlog.child import Handing, checked_label
 from sawlog.claims import PreStep
+from sawlog.credentials import Credentials, Secrets
 from sawlog.driver import Driver
+from sawlog.isolating import Isolating
 from sawlog.step import Step
 from sawlog.stepper import Asked, Stepper
 from sawlog.store.codec import sealed
 from sawlog.store.content import MediaPart, Part, TextPart
 from sawlog.store.directory import SessionRow
 from sawlog.store.envelope import Blob, NewEvent
-from sawlog.store.errors import ConfigError, InvalidEvent, StoreError, ToolError
+from sawlog.store.errors import ConfigError, InvalidEvent, StoreError
 from sawlog.store.events.base import Payload
 from sawlog.store.events.conversation import (
     ApprovalRequested,
     MessageSystem,
     MessageUser,
     ToolRequested,
-    ToolStarted,
 )
 from sawlog.store.events.world import Tool, ToolsChanged
 from sawlog.store.ids import new_id
 from sawlog.store.jsontext import source_of
 from sawlog.store.log import Log
 from sawlog.store.text import Text, seal
-from sawlog.telling import Telling, parts_of
+from sawlog.telling import parts_of
 from sawlog.toolrun import ToolRun
 from sawlog.tools import Declared, declare_all
 from sawlog.window import Window
@@ -58,7 +60,7 @@ APIS = {
 """Names that a step may be asked for under, and the API that each means."""
 
 
-class Session(Telling):
+class Session(Isolating):
     """A session being written. Made by `AgentLog.session`; use it as a context manager.
 
     It may be shared by threads: calls wait for each other and never conflict among themselves.
@@ -78,12 +80,28 @@ class Session(Telling):
         wait: float = 0.0,
         channels: Channels | None = None,
         pre_step: PreStep | None = None,
+        guard: Guard | None = None,
+        secrets: Secrets | None = None,
     ) -> None:
         self._driver = Driver(log, row, owner=owner, ttl=ttl, wait=wait, make_id=make_id)
         self._stepper = Stepper(self._driver, rules, clock, pre_step)
         self.channels = channels or CHANNELS
+        self.checks = Checks(self._driver, guard or Guard())
+        self.credentials = Credentials(secrets)
         self._profile = profile
         self._declared: dict[str, Declared] = {}
+        self._log = log
+        self._as_opened: dict[str, Any] = {
+            "rules": rules,
+            "profile": profile,
+            "owner": owner,
+            "ttl": ttl,
+            "clock": clock,
+            "make_id": make_id,
+            "channels": channels,
+            "guard": guard,
+            "secrets": secrets,
+        }
 
     # --- life ----------------------------------------------------------------------------------
 
@@ -254,18 +272,16 @@ class Session(Telling):
     def tool(self, call: Call, *, effect: str | None = None) -> ToolRun:
         """Run a call: as a context manager, its start is durable before, its result after.
 
-        Raises ToolError when this session has no such open call.
+        Entering it raises ToolError when this session has no such open call, or when the call waits
+        for an approval or needs one first; CallDenied, and the model is told, when it may not run.
         """
         declared = self._declared.get(call.name)
         chosen = effect or (declared.tool.effect if declared else "side_effect")
         return ToolRun(self, call, chosen)
 
     def started(self, call: Call, effect: str) -> None:
-        """Append the start of a call; what a ToolRun does on entry."""
-        with self._driver.lock:
-            self.open_call(call.event_id)
-            payload = ToolStarted(call=call.event_id, effect=effect, key=call.event_id)
-            self._append([self._new(payload, "harness", step=call.step)])
+        """Append the verdict and the start of a call; what a ToolRun does on entry."""
+        self.checks.start(call, effect)
 
     def finished(self, call: Call, payload: Payload, blobs: Sequence[Blob] = ()) -> None:
         """Append the result of a call; what a ToolRun does on exit."""
@@ -276,29 +292,23 @@ class Session(Telling):
 
     def open_call(self, event_id: str) -> Waiting:
         """The open call of that event id. Raises ToolError when there is none."""
-        state = self._driver.load()
-        at = find_waiting(state, event_id, "")
-        if at is None:
-            raise ToolError(
-                f"this session has no open call {event_id}: it was never asked for, or it has "
-                "its result already"
-            )
-        return state.waiting[at]
+        return self.checks.open(event_id)
 
     def open_calls(self) -> list[Call]:
-        """The calls that have no result, in the order in which they were asked for."""
+        """The calls that have no result and were not denied, in the order in which they were asked
+        for. What was not checked yet is checked when it is run."""
         with self._driver.lock:
             calls: list[Call] = []
             for waiting in self._driver.catch_up().waiting:
                 content = self.window.event(waiting.seq).content
-                if isinstance(content, ToolRequested):
+                if isinstance(content, ToolRequested) and not waiting.denied:
                     calls.append(Call.of(self, waiting.id, waiting.step, content, self.window))
             return calls
 
     def ask(self, call: Call, question: str = "") -> str:
         """Ask for approval of a call; gives the id under which it is decided."""
         with self._driver.lock:
-            self.open_call(call.event_id)
+            self.checks.askable(call)
             payload = ApprovalRequested(call.event_id, call.event_id, question)
             self._append([self._new(payload, "harness", step=call.step)])
             return call.event_id
@@ -311,6 +321,21 @@ class Session(Telling):
     def offered(self) -> tuple[str, ...]:
         """The names of the tools that were last offered through this handle."""
         return tuple(self._declared)
+
+    # --- sub-agents ------------------------------------------------------------------------------
+
+    def child(self, name: str, task: str, *, required_for: Iterable[str] = ()) -> ChildSession:
+        """A session of its own for a part of the work, new or continued; enter it to drive it.
+
+        It has this session's rules and guards, a log of its own, and of this session the task
+        alone. What comes back is its `hand_over`: a result, evidence and open questions, checked
+        and bounded, as an item of the channel `handover`, which may satisfy the requirements named
+        in `required_for`. Nothing else of it enters this session.
+        """
+        label = checked_label(name)
+        row = self._log.session(f"{self.name or self.id}/{label}", create=True)
+        options = self._as_opened
+        return ChildSession(self, label, task, tuple(required_for), self._log, row, **options)
 
     # --- the log underneath ----------------------------------------------------------------------
 
@@ -364,6 +389,43 @@ class Session(Telling):
             for event in events
             if event.source == "system" and isinstance(event.content, MessageSystem)
         ]
+
+
+class ChildSession(Handing, Session):
+    """A session that works for another one. Made by `Session.child`; a context manager.
+
+    It is one like any other, with tools, steps and a lease of its own, and knows nothing of its
+    parent but the task.
+    """
+
+    def __init__(
+        self,
+        parent: Session,
+        label: str,
+        task: str,
+        required_for: tuple[str, ...],
+        log: Log,
+        row: SessionRow,
+        **options: Any,
+    ) -> None:
+        super().__init__(log, row, **options)
+        self._driver.parent = parent.id
+        self._parent = parent
+        self._label = label
+        self._required_for = required_for
+        self._task_given = task
+
+    def acquire(self, *, wait: float | None = None) -> None:
+        """Take the lease; the first time the task becomes the child's first message.
+
+        Raises Conflict when a child of this name was given another task.
+        """
+        super().acquire(wait=wait)
+        try:
+            self.user(self._task_given, key="child.task")
+        except BaseException:
+            self.release()
+            raise
 
 
 def _is_text(value: object, path: str) -> None:

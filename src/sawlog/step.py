@@ -6,14 +6,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, Self
 
 import msgspec
 
 from sawlog.builder.build import Built
 from sawlog.builder.replies import Answered, RefusedReply, Running, parse
+from sawlog.builder.state import State
+from sawlog.calibrating import Effort, measured
 from sawlog.call import Call, Declares
+from sawlog.checking import Checks, Denied
 from sawlog.exchange import RawReply, checked, exchange, library_of, pause_after, reply_bytes
 from sawlog.store.envelope import NewEvent
 from sawlog.store.errors import AttemptFailed, ConfigError
@@ -34,16 +37,39 @@ RETRIED = ("rate_limit", "overload", "timeout", "provider_error")
 """Classes of refusal after which the same bytes may be sent again."""
 
 
+class ToolCalls(tuple[Call, ...]):
+    """The calls of a reply that may run.
+
+    It is true when the model asked for any call, also when none of them may run: a loop that ends
+    without calls goes on then, and the next packet tells the model what was denied.
+    """
+
+    asked: bool
+
+    def __new__(cls, calls: Iterable[Call] = (), *, asked: bool = False) -> Self:
+        made = super().__new__(cls, calls)
+        made.asked = asked or len(made) > 0
+        return made
+
+    def __bool__(self) -> bool:
+        return self.asked
+
+
 class Reply(msgspec.Struct, frozen=True):
-    """What the model answered: text, calls to run, and the provider's own words about it."""
+    """What the model answered: text, calls to run, and the provider's own words about it.
+
+    `denied` are the calls that do not run, each with its reason; the model is told in the next
+    packet.
+    """
 
     text: str
-    tool_calls: tuple[Call, ...]
+    tool_calls: ToolCalls
     stop_reason: str
     usage: str
     response_id: str
     request_id: str
     body: bytes
+    denied: tuple[Denied, ...] = ()
 
 
 class Records(Declares, Protocol):
@@ -57,6 +83,16 @@ class Records(Declares, Protocol):
         """Append events under the session's lease; StepEnded when that step has its end."""
         ...
 
+    @property
+    def checks(self) -> Checks:
+        """What says which calls may run."""
+        ...
+
+    @property
+    def state(self) -> State:
+        """The projector's state after the newest event that is known."""
+        ...
+
 
 class Step:
     """A step whose packet is in the log.
@@ -65,8 +101,16 @@ class Step:
     decisions from 1.
     """
 
-    def __init__(self, session: Records, number: int, built: Built, event: Event) -> None:
+    def __init__(
+        self,
+        session: Records,
+        number: int,
+        built: Built,
+        event: Event,
+        effort: Effort | None = None,
+    ) -> None:
         self._session = session
+        self._effort = effort or Effort()
         self.number = number
         self.packet = built
         self.event_id = event.id
@@ -223,32 +267,45 @@ class Step:
         for piece in parsed.parts_and_calls:
             if isinstance(piece, ToolRequested):
                 new = self._new(piece)
-                assert new.id is not None
-                calls.append(
-                    Call(
-                        self._session,
-                        new.id.hex(),
-                        str(piece.call_id),
-                        str(piece.name),
-                        str(piece.arguments),
-                        self.number,
-                    )
-                )
+                calls.append(self._call(new, piece))
             else:
                 new = self._new(MessageAssistant(piece))
             events.append(new)
         events.append(self._new(StepCompleted(stop_reason=parsed.stop_reason)))
+        checks = self._session.checks
+        denied = checks.of_reply(calls)
+        events.extend(checks.denials(denied))
+        now = self._session.state.per_mille
+        measure = measured(self.packet, parsed, self._attempts - 1, self._effort, now)
+        if measure is not None:
+            events.append(self._new(measure))
         self._record(events)
+        out = {one.call.event_id for one in denied}
         self.reply = Reply(
             parsed.text,
-            tuple(calls),
+            ToolCalls((one for one in calls if one.event_id not in out), asked=bool(calls)),
             parsed.stop_reason,
             parsed.usage,
             parsed.response_id,
             parsed.request_id,
             raw.body,
+            denied,
         )
         return self.reply
+
+    def _call(self, new: NewEvent, asked: ToolRequested) -> Call:
+        # The event's own texts may lie in blobs already; those of the reply are strings.
+        assert new.id is not None
+        return Call(
+            self._session,
+            new.id.hex(),
+            str(asked.call_id),
+            str(asked.name),
+            str(asked.arguments),
+            self.number,
+            asked.kind,
+            str(asked.namespace),
+        )
 
     def _new(self, payload: Any) -> NewEvent:
         return self._session.new(payload, f"provider:{self.api}", step=self.number)

@@ -16,6 +16,7 @@ from sawlog.builder.draft import Refusal
 from sawlog.builder.policy import Rules
 from sawlog.builder.projector import FOLD, fold_all
 from sawlog.builder.state import State
+from sawlog.calibrating import Effort, effort_of
 from sawlog.claims import Claims, PreStep
 from sawlog.driver import Driver
 from sawlog.store.append import Tail
@@ -54,9 +55,11 @@ class Stepper:
         self._clock = clock
         self._cache = Cache()
         self._claims = Claims(driver, pre_step)
+        self._effort = Effort()
 
-    def step(self, asked: Asked) -> tuple[int, Built, Event]:
-        """Build and log the next packet: the step's number, what was built, its `packet.built`.
+    def step(self, asked: Asked) -> tuple[int, Built, Event, Effort]:
+        """Build and log the next packet: the step's number, what was built, its `packet.built`,
+        what it took.
 
         Raises Refused with the builder's reason when there is no packet.
         """
@@ -81,7 +84,7 @@ class Stepper:
                 return self._done(built, seqs[-1])
             return self._inside(asked)
 
-    def _inside(self, asked: Asked) -> tuple[int, Built, Event]:
+    def _inside(self, asked: Asked) -> tuple[int, Built, Event, Effort]:
         """The same while nobody else can append."""
         done: list[Built] = []
 
@@ -95,10 +98,10 @@ class Stepper:
         seqs = self._driver.append([], build=make)
         return self._done(done[-1], seqs[-1])
 
-    def _done(self, built: Built, seq: int) -> tuple[int, Built, Event]:
+    def _done(self, built: Built, seq: int) -> tuple[int, Built, Event, Effort]:
         self._cache.settle(seq)
         event = self._driver.window.event(seq)
-        return event.step, built, event
+        return event.step, built, event, self._effort
 
     # --- what stands in front of the packet -----------------------------------------------------
 
@@ -157,11 +160,12 @@ class Stepper:
         folded = fold_all(state, ahead)
         if self._cache.assembly is None:
             driver.window.prefetch(folded.sent)
+        began = self._clock()
         result = build(
             folded,
             self._rules_for(asked.sending),
             asked.sending,
-            self._clock(),
+            began,
             driver.window,
             self._cache,
             allow_waiting=asked.allow_waiting,
@@ -169,6 +173,9 @@ class Stepper:
         )
         if isinstance(result, Refusal):
             raise Refused(result.reason, result.message, result.needs)
+        if result.rules.selection is not None:
+            took = self._clock() - began
+            self._effort = effort_of(folded, state.sent_at, driver.window, took)
         payload = result.event(replaces=self._replaced(state), fallback_of=asked.fallback_of)
         return result, driver.new(payload, "harness", step=folded.step + 1)
 

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, Protocol, cast
 
+from msgspec.structs import replace
+
 from sawlog.call import Call
-from sawlog.store.content import Part, TextPart
+from sawlog.credentials import Credentials
+from sawlog.seeing import MOST, read, saw
+from sawlog.showing import As, shown
+from sawlog.store.content import Part
 from sawlog.store.envelope import Blob
-from sawlog.store.errors import InvalidEvent, StoreError, ToolError
+from sawlog.store.errors import CredentialUnavailable, InvalidEvent, StoreError, ToolError
 from sawlog.store.events.conversation import ToolFinished
 from sawlog.store.events.world import Saw
 from sawlog.store.jsontext import source_of
-from sawlog.store.text import Text, preview
 
 
 class Keeps(Protocol):
-    """What a run needs of its session: to append the start and the result."""
+    """What a run needs of its session: to append the start and the result, and secrets."""
+
+    @property
+    def credentials(self) -> Credentials:
+        """The secrets that its tools may have."""
+        ...
 
     def started(self, call: Call, effect: str) -> None:
-        """Append the start of a call."""
+        """Append the start of a call. Raises ToolError when it may not run."""
         ...
 
     def finished(self, call: Call, payload: ToolFinished, blobs: Sequence[Blob]) -> None:
@@ -35,6 +45,7 @@ class ToolRun:
     the one to deal with it; what is no `Exception` (an interrupt, a cancelled task) leaves an
     interrupted result and goes on. A ToolError or an error of the log is the agent's own: it goes
     on, and the call is left without a result. `key` is the same each time this call is run.
+    A call that was denied, or waits for an approval, is not entered: CallDenied or ToolError.
     """
 
     def __init__(self, session: Keeps, call: Call, effect: str) -> None:
@@ -45,6 +56,7 @@ class ToolRun:
         self._parts: tuple[Part, ...] = ()
         self._blobs: list[Blob] = []
         self._saw: list[Saw] = []
+        self._given: tuple[Any, str, int | None, As, str | None] | None = None
 
     @property
     def key(self) -> str:
@@ -70,6 +82,16 @@ class ToolRun:
         self.finish()
         return error is None or isinstance(error, Exception)
 
+    def secret(self, handle: str) -> str:
+        """The value under a handle, for this run alone: results show `[secret:HANDLE]` instead.
+
+        Raises CredentialUnavailable when there is none, which becomes the call's error result.
+        """
+        value = self._session.credentials.secret(handle)
+        if self._given is not None:
+            self._set(*self._given)
+        return value
+
     def start(self) -> None:
         """Append the start: durable when this returns. What `with` does on entry."""
         self._session.started(self.call, self._effect)
@@ -82,7 +104,7 @@ class ToolRun:
             name=self.call.name,
             status=self._status,
             parts=self._parts,
-            saw=tuple(self._saw),
+            saw=tuple(self._scrubbed_saw()),
         )
         self._session.finished(self.call, payload, self._blobs)
 
@@ -92,22 +114,41 @@ class ToolRun:
         if isinstance(error, Exception):
             self.result(text, error=True)
         else:
-            self._set(f"interrupted: {text}", "interrupted", None)
+            self._set(f"interrupted: {text}", "interrupted")
 
-    def result(self, value: Any, *, error: bool = False, limit: int | None = None) -> None:
+    def result(
+        self,
+        value: Any,
+        *,
+        error: bool = False,
+        limit: int | None = None,
+        as_: As = "ends",
+        against: str | None = None,
+    ) -> None:
         """Set the call's result.
 
         A string is the text; parts stay parts; None is an empty text; anything else is written as
-        JSON. `limit` (bytes) shows packets a preview of a longer text; the whole stays in the log.
+        JSON. `limit` (bytes) is what packets show of a longer text; the whole stays in the log and
+        is named beside it. `as_` says how: its `ends`, the lines around its first `error`, or as a
+        `diff` to the text `against`, an earlier version of it.
         """
-        self._set(value, "error" if error else "ok", limit)
+        self._set(value, "error" if error else "ok", limit, as_, against)
 
-    def _set(self, value: Any, status: str, limit: int | None) -> None:
+    def _set(
+        self,
+        value: Any,
+        status: str,
+        limit: int | None = None,
+        as_: As = "ends",
+        against: str | None = None,
+    ) -> None:
+        self._given = value, status, limit, as_, against
         self._status = status
         self._blobs = []
+        credentials = self._session.credentials
         parts = _parts(value)
         if parts:
-            self._parts = parts
+            self._parts = tuple(map(credentials.scrubbed, parts))
             return
         plain: str
         if value is None:
@@ -118,21 +159,57 @@ class ToolRun:
             plain = value.decode("utf-8", "surrogateescape")
         else:
             plain = source_of(value, "result")
-        text: Text = plain
-        if limit is not None:
-            text, blob = preview(plain, limit)
-            if blob is not None:
-                self._blobs.append(blob)
-        self._parts = (TextPart(text),)
+        plain = credentials.scrub(plain)
+        before = None if against is None else credentials.scrub(against)
+        self._parts, self._blobs = shown(plain, limit, as_, before)
 
-    def saw(self, path: str, *, range: str = "", version: str = "") -> None:
-        """Say what of the world the result shows: a path, a range in it, its content digest."""
-        self._saw.append(Saw(path, range, version))
+    def saw(
+        self,
+        path: str,
+        *,
+        range: str = "",
+        version: str = "",
+        root: str | os.PathLike[str] | None = None,
+        content: str | bytes | None = None,
+    ) -> None:
+        """Say what of the world the result shows: a path, a range in it, its content digest.
+
+        The digest is computed of `content`, the file's whole content as it was read, or of the
+        file as it is in `root` now; there the path is kept relative to the root.
+        """
+        seen = saw(path, range=range, version=version, root=root, content=content)
+        self._saw.append(seen)
+
+    def read(
+        self,
+        path: str,
+        *,
+        root: str | os.PathLike[str],
+        start: int = 1,
+        end: int = 0,
+        most: int = MOST,
+    ) -> str:
+        """The text of a file's lines, for a result, and that it was seen in the version it has.
+
+        Lines count from 1, `end` 0 is the last one; at most `most` bytes are given, and a notice
+        says what is left out. No path leads out of the root. What is not there is an error result
+        that the model can mend.
+        """
+        found = read(path, root, start=start, end=end, most=most)
+        self._saw.append(found.saw)
+        return found.text
+
+    def _scrubbed_saw(self) -> Iterator[Saw]:
+        scrub = self._session.credentials.scrub
+        for one in self._saw:
+            path = scrub(one.path) if isinstance(one.path, str) else one.path
+            yield replace(one, path=path, range=scrub(one.range), version=scrub(one.version))
 
 
 def _is_the_agents(error: BaseException | None) -> bool:
-    """True for errors that no model can mend. What cannot be written as a result is the tool's."""
-    if isinstance(error, InvalidEvent):
+    """True for errors that no model can mend. What cannot be written as a result is the tool's,
+    and a secret that nobody gives is a limit of the tool that the model has to know."""
+    if isinstance(error, InvalidEvent | CredentialUnavailable):
         return False
     return isinstance(error, ToolError | StoreError)
 
