@@ -5,12 +5,14 @@ Each call appends what is new and nothing else; what packets make of it is the b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
 
 from msgspec.structs import replace
 
 from sawlog.builder.channels import CHANNELS, Channels
+from sawlog.builder.contents import text_of
+from sawlog.builder.facts import GOAL
 from sawlog.builder.item import Sensitivity
 from sawlog.builder.world import digest_of
 from sawlog.driver import Driver
@@ -104,20 +106,38 @@ class Telling:
 
         Packets tell the difference to what they told before, and all of it once that has left.
         """
+        self._sections(
+            {
+                name: None if value is None else source_of(value, name)
+                for name, value in sections.items()
+            }
+        )
+
+    def _sections(self, sources: Mapping[str, str | None]) -> None:
+        """Append the sections that differ from what they are, from the JSON of their values."""
         with self._driver.lock:
             known = {one.name: one for one in self._driver.load().world}
             new: list[Section] = []
-            for name, value in sections.items():
+            for name, source in sources.items():
                 now = known.get(name)
-                if value is None:
+                if source is None:
                     if now is not None and not now.removed:
                         new.append(Section(name, removed=True))
-                    continue
-                source = source_of(value, name)
-                if now is None or now.removed or now.digest != digest_of(seal(source)[0]):
+                elif now is None or now.removed or now.digest != digest_of(seal(source)[0]):
                     new.append(Section(name, source))
             if new:
                 self._tell(WorldChanged(tuple(new)))
+
+    def _section(self, name: str) -> str | None:
+        """The JSON of a section's value as the log has it; None when there is none."""
+        with self._driver.lock:
+            now = next((one for one in self._driver.load().world if one.name == name), None)
+            if now is None or now.removed:
+                return None
+            content = self._driver.window.event(now.seq).content
+            if not isinstance(content, WorldChanged):
+                return None
+            return text_of(content.sections[now.part - 1].value, self._driver.window)
 
     def file_changed(
         self, path: str, version: str = "", *, state: str = "present", commit: str = ""
