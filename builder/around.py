@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from sawlog.builder import freshness, offers, world
 from sawlog.builder.state import Ref, State
 
-_FORMS = ("world", "stale", "outdated", "item")
+_FORMS = ("world", "stale", "item")
 
 
 def shown(state: State, refs: Sequence[Ref], *, grown: bool) -> State:
@@ -21,17 +21,13 @@ def shown(state: State, refs: Sequence[Ref], *, grown: bool) -> State:
 
     `grown`: they came behind what stood there already; else they are the whole packet.
     """
-    if not grown:
-        whole = (ref.seq for ref in refs if ref.form in freshness.WHOLE)
-        state = freshness.shortened(state, frozenset(whole))
-    elif not any(ref.form in _FORMS for ref in refs):
+    if grown and not any(ref.form in _FORMS for ref in refs):
         return state if not state.dirty else replace(state, dirty=freshness.still_dirty(state))
     state = offers.shown(state, refs, grown=grown)
-    state = replace(
-        state,
-        told=world.told(state, refs, grown=grown),
-        noted=freshness.noted(state.noted if grown else (), refs),
-    )
+    state = replace(state, told=world.told(state, refs, grown=grown))
+    if not grown:
+        return freshness.rebuilt(state, refs, frozenset(state.trims))
+    state = freshness.labelled(state, refs)
     return replace(state, dirty=freshness.still_dirty(state))
 
 

@@ -6,7 +6,7 @@ and does not stand there is weighed at each step anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 from msgspec.structs import replace
@@ -15,17 +15,29 @@ from sawlog.builder import freshness
 from sawlog.builder.contents import Contents, text_of
 from sawlog.builder.facts import Offer
 from sawlog.builder.forms import show
-from sawlog.builder.item import AUTHORITY_RANK, RETENTION_RANK, TRUST_RANK
+from sawlog.builder.item import (
+    AUTHORITY_RANK,
+    RETENTION_RANK,
+    TRUST_RANK,
+    Kind,
+    Sensitivity,
+    content_digest,
+)
 from sawlog.builder.packet import Entry
-from sawlog.builder.selection.candidate import Candidate, digest_of
+from sawlog.builder.selection.candidate import Candidate
+from sawlog.builder.selection.keys import instant
+from sawlog.builder.selection.measure import measured
 from sawlog.builder.selection.policy import Policy
 from sawlog.builder.selection.select import select
 from sawlog.builder.selection.task import Task
+from sawlog.builder.selection.verdict import Selection
 from sawlog.builder.selection.verdict import Verdict as Judged
+from sawlog.builder.selection.walks import Coverage, Prefix
 from sawlog.builder.state import Args, Ref, State
 from sawlog.builder.trace import Verdict
-from sawlog.builder.world import digest_of as text_digest
-from sawlog.store.content import TextPart
+from sawlog.builder.world import digest_of
+from sawlog.store.content import MediaPart, TextPart
+from sawlog.store.errors import InvalidItem
 from sawlog.store.events.items import ItemOffered, TaskSet
 
 UNBOUNDED = 2**53
@@ -37,21 +49,76 @@ Measure = Callable[[Entry], int]
 class Chosen(msgspec.Struct, frozen=True):
     """What a policy made of the items: refs to append, verdicts, what is missing.
 
-    `notices` are refs that say of items in the packet that they hold no longer. `short` is how
-    many units more would have let all required items in (0: they are all in).
+    `notices` are refs that say of items in the packet that they hold no longer. `units` is what the
+    refs take; `needed` what all that must come in takes, and `short` how much of that found no
+    room (0: all of it is in).
     """
 
     refs: tuple[Ref, ...] = ()
     notices: tuple[tuple[Ref, str], ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     missing: tuple[str, ...] = ()
+    units: int = 0
+    needed: int = 0
     short: int = 0
 
 
-class Known(msgspec.Struct):
-    """What was read of items once; nothing in it is truth."""
+class Known:
+    """What was read of items once, under one measure; nothing in it is truth.
 
-    items: dict[int, Candidate] = msgspec.field(default_factory=dict[int, Candidate])
+    Candidates by seq, or the code of the rule that keeps an item out; who is of one text or of one
+    thing with whom.
+    """
+
+    def __init__(self) -> None:
+        self.items: dict[int, Candidate] = {}
+        self.odd: dict[int, str] = {}
+        self.ends: dict[int, int] = {}
+        self._alike: dict[tuple[str, str, str], list[int]] = {}
+        self._measure: object = None
+
+    def read(self, offers: Iterable[Offer], contents: Contents, measure: Measure) -> None:
+        """Read what is new among these offers. Raises BlobMissing."""
+        if self._measure is not measure:
+            self.__init__()  # type: ignore[misc]
+            self._measure = measure
+        for offer in offers:
+            if offer.seq in self.items or offer.seq in self.odd:
+                continue
+            try:
+                one = _read(offer, contents, measure)
+            except InvalidItem as error:
+                self.odd[offer.seq] = error.code
+                continue
+            self.items[offer.seq] = one
+            for key in _likenesses(one):
+                self._alike.setdefault(key, []).append(offer.seq)
+            until = instant(one.valid_until, end=True) if one.valid_until else None
+            if until is not None:
+                self.ends[offer.seq] = until
+
+    def with_all_like(self, seqs: Iterable[int], among: frozenset[int]) -> set[int]:
+        """These seqs and, among others, all that is of one text or one thing with one of them."""
+        found = set(seqs)
+        left = list(found)
+        keys: set[tuple[str, str, str]] = set()
+        while left:
+            for key in _likenesses(self.items[left.pop()]):
+                if key in keys:
+                    continue
+                keys.add(key)
+                new = [seq for seq in self._alike[key] if seq in among and seq not in found]
+                found.update(new)
+                left.extend(new)
+        return found
+
+
+def _likenesses(one: Candidate) -> tuple[tuple[str, str, str], ...]:
+    """By what stages compare two candidates: their text, and what they speak of."""
+    return (
+        ("text", one.kind, one.digest),
+        ("thing", one.kind, one.canonical or one.source_id),
+    )
 
 
 def choose(
@@ -63,44 +130,130 @@ def choose(
     measure: Measure,
     known: Known,
 ) -> Chosen:
-    """Weigh the items of a state for `room` units. Raises BlobMissing."""
+    """Weigh the items of a state for `room` units. Raises BlobMissing, InvalidItem for a task.
+
+    An item in the packet is weighed where it can matter: beside what is like it, for what it is
+    required for, when its time is over. While something is missing all of them are.
+    """
     wanted = task_of(state, room, as_of, contents)
     if not state.offers and not wanted.requirements and not wanted.topics:
         return Chosen()
-    offers = {_id(one.seq): one for one in state.offers}
-    weighed = [_candidate(state, one, contents, measure, known) for one in state.offers]
-    found = select(policy, wanted, weighed)
-    chosen = [one for one in found.selected if offers[one.id].seq not in state.items]
-    refs = [ref for one in chosen for ref in _refs(offers[one.id], one, contents, measure)]
+    shown = frozenset(state.items)
+    known.read(state.offers, contents, measure)
+    offers = {one.seq: one for one in state.offers if one.seq in known.items}
+    ends = known.ends
+    matter = {
+        seq
+        for seq, one in offers.items()
+        if seq not in shown or one.required or one.withdrawn or ends.get(seq, as_of) < as_of
+    }
+    if any(isinstance(use, Coverage | Prefix) for use in policy.stages):
+        matter = set(offers)
+    weighed = _weighed(state, policy, wanted, offers, matter, shown, known)
+    if weighed.found.missing and len(weighed.items) + len(weighed.twins) < len(offers):
+        weighed = _weighed(state, policy, wanted, offers, set(offers), shown, known)
+    return _chosen(state, weighed, offers, shown, contents, measure, known)
+
+
+class _Weighed(msgspec.Struct, frozen=True):
+    """A selection: its candidates by seq, and offers whose text stands in the packet, by whose."""
+
+    found: Selection
+    items: dict[int, Candidate]
+    twins: dict[int, int]
+
+
+def _weighed(
+    state: State,
+    policy: Policy,
+    wanted: Task,
+    offers: dict[int, Offer],
+    matter: set[int],
+    shown: frozenset[int],
+    known: Known,
+) -> _Weighed:
+    weigh = sorted(known.with_all_like(matter, frozenset(offers)))
+    items = {seq: _candidate(state, offers[seq], known.items[seq], shown) for seq in weigh}
+    twins = _joined(items, shown)
+    # What stands in the packet takes no more room, however the policy measures it.
+    there = measured((one for seq, one in items.items() if seq in shown), policy.measure)
+    beside = sum(one.units for one in there)
+    found = select(policy, replace(wanted, budget=wanted.budget + beside), items.values())
+    return _Weighed(found, items, twins)
+
+
+def _chosen(
+    state: State,
+    weighed: _Weighed,
+    offers: dict[int, Offer],
+    shown: frozenset[int],
+    contents: Contents,
+    measure: Measure,
+    known: Known,
+) -> Chosen:
+    found = weighed.found
+    new = [one for one in found.selected if one.seq not in shown]
+    sizes: dict[int, int] = {}
+    refs: list[Ref] = []
+    for one in new:
+        own = _refs(offers[one.seq], one, contents, measure)
+        sizes[one.seq] = sum(measure(show(ref, contents, None)) for ref in own)
+        refs.extend(own)
     judged = {one.id: one for one in found.verdicts}
-    short = sum(
-        each.units
-        for each in weighed
-        if each.is_required and judged[each.id].stage in ("budget", "zones")
-    )
+    must = [
+        one
+        for one in weighed.items.values()
+        if one.seq not in shown
+        and one.is_required
+        and (one.seq in sizes or judged[one.id].stage in ("budget", "zones"))
+    ]
     return Chosen(
         tuple(refs),
-        tuple(_notices(state, weighed, judged)),
-        tuple(
-            Verdict(
-                offers[one.id].seq, 1, one.stage, one.outcome, one.reason, one.units,
-                one.scores, one.note,
-            )
-            for one in found.verdicts
-            if offers[one.id].seq not in state.items
-        ),
+        tuple(_notices(state, weighed, judged, shown, frozenset(sizes))),
+        tuple(_verdicts(state, weighed, judged, shown, sizes, known)),
         found.missing,
-        short,
-    )  # fmt: skip
+        sum(sizes.values()),
+        sum(sizes.get(one.seq, one.units) for one in must),
+        sum(one.units for one in must if one.seq not in sizes),
+    )
+
+
+def _verdicts(
+    state: State,
+    weighed: _Weighed,
+    judged: dict[str, Judged],
+    shown: frozenset[int],
+    sizes: dict[int, int],
+    known: Known,
+) -> Iterable[Verdict]:
+    """One verdict for each item that was offered and does not stand in the packet."""
+    for offer in state.offers:
+        seq = offer.seq
+        if seq in shown:
+            continue
+        if seq in known.odd:
+            yield Verdict(seq, 1, "label", "dropped", known.odd[seq])
+        elif seq in weighed.twins:
+            units, note = known.items[seq].units, f"kept as {_id(weighed.twins[seq])}"
+            yield Verdict(seq, 1, "dedup", "dropped", "duplicate", units, (), note)
+        else:
+            one = judged[_id(seq)]
+            units = sizes.get(seq, one.units)
+            yield Verdict(seq, 1, one.stage, one.outcome, one.reason, units, one.scores, one.note)
 
 
 def candidates(state: State, contents: Contents, measure: Measure) -> dict[int, Candidate]:
     """The items of a state as candidates, by seq, as they are before any policy weighs them.
 
-    Raises BlobMissing.
+    Items that no channel makes are not among them. Raises BlobMissing.
     """
-    known = Known()
-    return {one.seq: _candidate(state, one, contents, measure, known) for one in state.offers}
+    known, shown = Known(), frozenset(state.items)
+    known.read(state.offers, contents, measure)
+    return {
+        one.seq: _candidate(state, one, known.items[one.seq], shown)
+        for one in state.offers
+        if one.seq in known.items
+    }
 
 
 def _id(seq: int) -> str:
@@ -126,47 +279,101 @@ def task_of(state: State, room: int, as_of: int, contents: Contents) -> Task:
     return replace(task, allowed_sensitivities=content.allowed) if content.allowed else task
 
 
-def _candidate(
-    state: State, offer: Offer, contents: Contents, measure: Measure, known: Known
-) -> Candidate:
-    base = known.items.get(offer.seq)
-    if base is None:
-        base = known.items[offer.seq] = _read(offer, contents, measure)
+def _candidate(state: State, offer: Offer, base: Candidate, shown: frozenset[int]) -> Candidate:
+    """The candidate that an offer is now. One in the packet is there already, whatever its text."""
     stale = ""
     if offer.withdrawn:
         stale = "withdrawn"
-    elif offer.seq in state.noted or freshness.is_outdated(state, offer.saw):
-        stale = "file_changed" if offer.saw else "withdrawn"
-    there = offer.seq in state.items
-    if not stale and not there:
-        return base
-    if not there:
-        return replace(base, stale=stale)
-    # What stands in the packet takes no more room, and has its digest for a text.
-    return replace(base, stale=stale, in_prefix=True, text="", digest=digest_of(base), units=0)
+    elif freshness.is_outdated(state, offer.saw):
+        stale = "file_changed"
+    if offer.seq in shown:
+        return replace(base, stale=stale, in_prefix=True, text="", units=0)
+    return replace(base, stale=stale) if stale else base
+
+
+def _joined(items: dict[int, Candidate], shown: frozenset[int]) -> dict[int, int]:
+    """Take out what says again what stands in the packet; gives by seq whose text that is.
+
+    The text that stands there holds from then on as what was said last: its version and time, and
+    all that either is required for.
+    """
+    there: dict[Candidate, int] = {}
+    for seq, one in items.items():
+        if seq in shown and not one.stale:
+            there[_bare(one)] = seq
+    twins: dict[int, int] = {}
+    for seq, one in list(items.items()):
+        if seq in shown or one.stale:
+            continue
+        of = there.get(_bare(one))
+        if of is None:
+            continue
+        twins[seq] = of
+        del items[seq]
+        old = items[of]
+        items[of] = replace(
+            old,
+            version=one.version,
+            updated_at=one.updated_at,
+            valid_until=one.valid_until,
+            required_for=tuple(sorted({*old.required_for, *one.required_for})),
+            topics=tuple(sorted({*old.topics, *one.topics})),
+        )
+    return twins
+
+
+def _bare(one: Candidate) -> Candidate:
+    """A candidate without what may differ between two sayings of one thing."""
+    return replace(
+        one,
+        id="-",
+        seq=0,
+        text="",
+        units=0,
+        in_prefix=False,
+        version="",
+        updated_at="",
+        valid_until="",
+        required_for=(),
+        topics=(),
+        relevance=None,
+    )
 
 
 def _read(offer: Offer, contents: Contents, measure: Measure) -> Candidate:
+    """An item as a candidate. Raises InvalidItem for one that no channel of sawlog's makes."""
     event = contents.event(offer.seq)
     content = event.content
     assert isinstance(content, ItemOffered)
     label = content.label
+    if (
+        label.authority not in AUTHORITY_RANK
+        or label.trust not in TRUST_RANK
+        or label.retention not in RETENTION_RANK
+        or label.kind not in set(Kind)
+        or label.sensitivity not in set(Sensitivity)
+    ):
+        raise InvalidItem("unknown_label", f"the item of event {offer.seq} has unknown labels")
+    if not all(isinstance(part, TextPart | MediaPart) for part in content.parts):
+        raise InvalidItem("unknown_part", f"the item of event {offer.seq} has parts of no item")
     texts = [part.text for part in content.parts if isinstance(part, TextPart)]
     entries = [show(ref, contents, None) for ref in _plain(offer)]
+    whole = "".join(entry.text for entry in entries)
     path = text_of(content.path, contents)
     until = content.valid_until
     if content.ttl:
         ends = event.occurred_at + content.ttl
         until = min(until, ends) if until else ends
+    single = len(texts) == 1 == len(content.parts)
     return Candidate(
         id=_id(offer.seq),
         kind=label.kind,
-        text="".join(entry.text for entry in entries),
+        text=whole,
         title=text_of(content.title, contents),
         locator=text_of(content.locator, contents),
         source_id=f"{event.source}:{text_of(content.source_id, contents)}",
         version=text_of(content.version, contents),
-        digest=text_digest(texts[0]) if len(texts) == 1 == len(content.parts) else "",
+        digest=digest_of(texts[0]) if single else content_digest(whole),
         canonical=text_of(content.canonical, contents),
         authority=AUTHORITY_RANK[label.authority],
         trust=TRUST_RANK[label.trust],
@@ -229,23 +436,38 @@ def _kept(ref: Ref, length: int, limit: int, contents: Contents, measure: Measur
     return keeping(low)
 
 
-_HOLDS_NO_MORE = {reason: reason for reason in ("superseded", "overturned", "expired")}
+_FOLLOWED = ("superseded", "overturned")
 
 
 def _notices(
-    state: State, candidates: list[Candidate], judged: dict[str, Judged]
-) -> list[tuple[Ref, str]]:
+    state: State,
+    weighed: _Weighed,
+    judged: dict[str, Judged],
+    shown: frozenset[int],
+    coming: frozenset[int],
+) -> Iterable[tuple[Ref, str]]:
     """Notices for items that stand in the packet and hold no longer, each once."""
-    newest = {one.source_id: one.seq for one in candidates}
-    out: list[tuple[Ref, str]] = []
-    for offer, one in zip(state.offers, candidates, strict=True):
-        if offer.seq not in state.items or offer.seq in state.noted:
-            continue
+    withdrawn = {one.seq: one.withdrawn for one in state.offers}
+    by_thing: dict[tuple[str, str], list[int]] = {}
+    for seq, one in weighed.items.items():
+        by_thing.setdefault(_thing(one), []).append(seq)
+    for seq, one in weighed.items.items():
         verdict = judged[one.id]
-        kind = "withdrawn" if offer.withdrawn else _HOLDS_NO_MORE.get(verdict.reason, "")
-        if not kind or verdict.outcome != "dropped":
+        if seq not in shown or verdict.outcome != "dropped":
             continue
-        cause = offer.withdrawn or (newest[one.source_id] if kind != "expired" else offer.seq)
-        args: Args = (("kind", kind), ("of", offer.seq))
-        out.append((Ref("history", cause, 1, "stale", 1, args), f"item_{kind}"))
-    return out
+        kind = "withdrawn" if withdrawn[seq] else verdict.reason
+        cause = withdrawn[seq] or seq
+        if kind in _FOLLOWED:
+            newer = [each for each in by_thing[_thing(one)] if each != seq]
+            follows = [each for each in newer if each in coming]
+            cause = max(follows or newer, default=seq)
+            # What is newer may have found no room: then it is not said that it follows.
+            kind = kind if follows else "replaced"
+        elif kind not in ("withdrawn", "expired"):
+            continue
+        args: Args = (("kind", kind), ("of", seq))
+        yield Ref("history", cause, 1, "stale", 1, args), f"item_{kind}"
+
+
+def _thing(one: Candidate) -> tuple[str, str]:
+    return (one.kind, one.canonical or one.source_id)

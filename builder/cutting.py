@@ -45,7 +45,9 @@ def cut_to_fit(
     sizes = assembly.units.between(at, len(assembly.units))
     earlier = _left_behind(assembly, at)
     notice = measure(show(_notice(len(history) + earlier), contents, None))
-    cut = block_cut(history, sizes, fixed, notice, rules)
+    refs = assembly.refs.between(at, len(assembly.refs))
+    items = frozenset(place for place, ref in enumerate(refs) if ref.form == "item")
+    cut = block_cut(history, sizes, fixed, notice, rules, items)
     if cut is None or isinstance(cut, CannotFit):
         return cut
     start = at + cut.at

@@ -15,10 +15,13 @@ from sawlog.builder.assembly import Assembly
 from sawlog.builder.candidates import UNBOUNDED, Chosen, Known, choose
 from sawlog.builder.contents import Contents
 from sawlog.builder.cutting import cut_to_fit
+from sawlog.builder.forms import show
 from sawlog.builder.measure import measure_of
 from sawlog.builder.policy import CannotFit, Rules
 from sawlog.builder.state import Ref, State
 from sawlog.builder.trace import Break, Verdict
+from sawlog.builder.vec import Vec
+from sawlog.store.errors import InvalidItem
 from sawlog.store.events.conversation import MessageSystem, MessageUser, ToolFinished
 from sawlog.store.events.world import ObservationRecorded
 
@@ -63,6 +66,7 @@ class Draft:
         """`at` is the place of the first history entry of an assembly that holds all history."""
         self.assembly = assembly
         self.missing: tuple[str, ...] = ()
+        self._start = state
         self._state = state
         self._rules = rules.calibrated(state.per_mille)
         self._as_of = as_of
@@ -70,42 +74,63 @@ class Draft:
         self._at = at
         self._verdicts = verdicts
         self._breaks = breaks
+        self._broken = len(breaks)
+        self._measure = measure_of(rules.measure)
 
     def fill(self, known: Known, *, allow_missing: bool) -> Refusal | None:
         """Tell, cut and choose; gives the refusal when that makes no packet. Raises BlobMissing."""
         self._tell()
-        if self._rules.budgeted and self.assembly.total > self._room:
-            refused = self._cut(self._rules)
+        self._whole = self.assembly
+        self._said = tuple(self._verdicts)
+        chosen = Chosen()
+        spare = 0
+        while True:
+            refused = self._fitted(spare)
             if refused is not None:
-                return refused
-        chosen = self._choose(known)
-        if chosen.short and self._rules.budgeted:
-            # What is needed goes before what is old.
-            refused = self._cut(replace(self._rules, window=self._rules.window - chosen.short))
-            if refused is not None:
-                return self._items_do_not_fit(chosen)
-            chosen = self._choose(known)
-            if chosen.short:
-                return self._items_do_not_fit(chosen)
-        if chosen.missing and not allow_missing:
-            return Refusal(
-                "needs_context",
-                f"this step needs what no item gives: {', '.join(chosen.missing)}",
-                chosen.missing,
-            )
-        self._take(chosen)
-        return None
+                return self._items_do_not_fit(chosen) if spare else refused
+            weighed = self._choose(known)
+            if isinstance(weighed, Refusal):
+                return weighed
+            chosen = weighed
+            behind = self._behind(chosen)
+            if chosen.short or chosen.units + behind > self._left:
+                # What is needed goes before what is old.
+                if chosen.needed + behind <= spare:
+                    return self._items_do_not_fit(chosen)
+                spare = chosen.needed + behind
+                continue
+            if chosen.missing and not allow_missing:
+                return Refusal(
+                    "needs_context",
+                    f"this step needs what no item gives: {', '.join(chosen.missing)}",
+                    chosen.missing,
+                )
+            self._take(chosen)
+            return None
 
     @property
     def _room(self) -> int:
         return self._rules.window - self._rules.reserve
 
-    def _tell(self) -> None:
-        """Append what is new of the world, and notices."""
+    @property
+    def _left(self) -> int:
+        """Units that are left behind what is there."""
+        return self._room - self.assembly.total if self._rules.budgeted else UNBOUNDED
+
+    # --- what is told ----------------------------------------------------------------------------
+
+    def _tell(self) -> int:
+        """Append what is new of the world, and notices; gives what that takes."""
         if self._rules.selection is None:
-            return
-        told = around.news(self._state)
+            return 0
+        told = [one for one in around.news(self._state) if self._says_something(one[0])]
+        before = self.assembly.total
         self._extend([ref for ref, _, _ in told], [(stage, why) for _, stage, why in told])
+        return self.assembly.total - before
+
+    def _says_something(self, ref: Ref) -> bool:
+        # Two sources of one value differ, and nothing is to be told of that.
+        return ref.form != "world" or bool(show(ref, self._contents, None).text)
 
     def _extend(self, refs: list[Ref], reasons: list[tuple[str, str]]) -> None:
         start = len(self.assembly.refs)
@@ -117,23 +142,45 @@ class Draft:
             for ref, (stage, why), size in zip(refs, reasons, units, strict=True)
         )
 
-    def _cut(self, rules: Rules) -> Refusal | None:
-        """Cut so that the packet fits these rules; what that takes of the world is told again."""
+    # --- what is cut -----------------------------------------------------------------------------
+
+    def _fitted(self, spare: int) -> Refusal | None:
+        """Cut where the window leaves less than `spare` units behind the history.
+
+        What a cut takes of the world is told again, which may ask for a deeper cut.
+        """
+        if not self._rules.budgeted or self._whole.total + spare <= self._room:
+            return None
+        again = 0
+        while True:
+            cut = self._cut(spare + again)
+            if isinstance(cut, Refusal):
+                return cut
+            if self.assembly.total + spare <= self._room:
+                return None
+            if cut <= again:
+                fixed = sum(self.assembly.units.between(0, self._at))
+                last = self.assembly.total - fixed
+                return self._does_not_fit(CannotFit(fixed, 0, 0, last))
+            again = cut
+
+    def _cut(self, spare: int) -> Refusal | int:
+        """Cut all that there was so that `spare` units are left; gives what is told again."""
+        rules = replace(self._rules, window=self._rules.window - spare)
         selects = rules.selection is not None
-        otherwise = self._otherwise() if selects else None
-        cut = cut_to_fit(self.assembly, self._at, rules, self._contents, otherwise)
+        otherwise = _Otherwise.of(self._start, self._contents) if selects else None
+        cut = cut_to_fit(self._whole, self._at, rules, self._contents, otherwise)
         if isinstance(cut, CannotFit):
             return self._does_not_fit(cut)
-        if cut is None:
-            return None
+        assert cut is not None, "a cut is asked for where all of it does not fit"
         judged = {(one.seq, one.part) for one in cut.verdicts}
         self._verdicts[:] = [
             one
-            for one in self._verdicts
+            for one in self._said
             if one.outcome == "dropped" and (one.seq, one.part) not in judged
         ]
         self._verdicts.extend(cut.verdicts)
-        self._breaks.append(cut.broken)
+        self._breaks[self._broken :] = [cut.broken]
         self.assembly = cut.assembly
         end = len(self.assembly.refs)
         self._verdicts.extend(
@@ -145,40 +192,58 @@ class Draft:
             )
             if (ref.seq, ref.part) not in judged
         )
-        if selects:
-            self._state = around.shown(self._state, self.assembly.refs[:], grown=False)
-            self._tell()
-            if self.assembly.total > self._room:
-                fixed = sum(self.assembly.units.between(0, self._at))
-                last = self.assembly.total - fixed
-                return self._does_not_fit(CannotFit(fixed, rules.reserve, rules.window, last))
-        return None
+        if not selects:
+            return 0
+        # The news are among these refs, or were cut with the rest.
+        settled = replace(self._start, news=Vec())
+        self._state = around.shown(settled, self.assembly.refs[:], grown=False)
+        return self._tell()
 
-    def _choose(self, known: Known) -> Chosen:
+    # --- which items come in ---------------------------------------------------------------------
+
+    def _choose(self, known: Known) -> Chosen | Refusal:
         policy = self._rules.selection
         if policy is None:
             return Chosen()
-        room = self._room - self.assembly.total if self._rules.budgeted else UNBOUNDED
-        measure = measure_of(self._rules.measure)
-        return choose(self._state, policy, room, self._as_of, self._contents, measure, known)
+        chosen = Chosen()
+        room = self._left
+        try:
+            for _ in range(2):
+                chosen = choose(
+                    self._state, policy, room, self._as_of, self._contents, self._measure, known
+                )
+                behind = self._behind(chosen)
+                if chosen.short or chosen.units + behind <= self._left:
+                    break
+                # Notices and what is missing are said first: less is left for what may come in.
+                room = max(0, self._left - behind)
+        except InvalidItem as error:
+            return Refusal("blocked", str(error), (f"a task without {error.code}",))
+        return chosen
+
+    def _behind(self, chosen: Chosen) -> int:
+        """Units of what is said beside the items: notices, and what is missing."""
+        refs = [*(ref for ref, _ in chosen.notices), *self._wanting(chosen.missing)]
+        return sum(self._measure(show(ref, self._contents, None)) for ref in refs)
+
+    def _wanting(self, missing: tuple[str, ...]) -> list[Ref]:
+        """The entry that says what is missing, unless the newest one of its kind says just that."""
+        if not missing:
+            return []
+        names = tuple(("name", name) for name in missing)
+        ref = Ref("history", 0, 1, "missing", 1, names)
+        refs = self.assembly.refs
+        said = next((one for one in reversed(refs) if one.form == "missing"), None)
+        return [] if said == ref else [ref]
 
     def _take(self, chosen: Chosen) -> None:
         notices = list(chosen.notices)
+        wanting = self._wanting(chosen.missing)
         self._extend([ref for ref, _ in notices], [("freshness", why) for _, why in notices])
         self.assembly.extend(chosen.refs, self._contents)
         self._verdicts.extend(chosen.verdicts)
+        self._extend(wanting, [("completeness", "missing")] * len(wanting))
         self.missing = chosen.missing
-        if chosen.missing:
-            names = tuple(("name", name) for name in chosen.missing)
-            ref = Ref("history", 0, 1, "missing", 1, names)
-            said = [one for one in self.assembly.refs if one.form == "missing"]
-            if not said or said[-1] != ref:
-                self._extend([ref], [("completeness", "missing")])
-
-    # --- what stands in the place of what is out of date ------------------------------------------
-
-    def _otherwise(self) -> _Otherwise:
-        return _Otherwise(freshness.stale_paths(self._state), self._state, self._contents)
 
     # --- refusals ---------------------------------------------------------------------------------
 
@@ -204,28 +269,39 @@ class Draft:
 class _Otherwise(msgspec.Struct, frozen=True):
     """What stands in the place of an entry that stays behind a cut.
 
-    Text of a file that is out of date gives way to a stub, an item to nothing, and what was meant
-    for one step only to nothing.
+    Text of a file that is out of date gives way to a stub or to nothing; items that hold no longer,
+    notices (what they were about is gone, or is told again) and what was meant for one step only to
+    nothing.
     """
 
     paths: dict[int, str]
-    state: State
+    items: frozenset[int]
+    sent_at: int
     contents: Contents
 
+    @classmethod
+    def of(cls, state: State, contents: Contents) -> _Otherwise:
+        """As a state asks for it."""
+        alive = frozenset(state.items)
+        return cls(freshness.stale_paths(state), alive, state.sent_at, contents)
+
     def __call__(self, ref: Ref) -> Ref | None:
-        if ref.section != "history" or not ref.seq:
+        if ref.section != "history":
             return ref
-        path = self.paths.get(ref.seq)
-        if path is not None and ref.form == "item":
+        if ref.form in ("stale", "missing"):
             return None
-        if path is not None and ref.form in ("full", "preview"):
-            content = self.contents.event(ref.seq).content
-            if isinstance(content, ToolFinished | ObservationRecorded):
-                if ref.part > 1:
-                    return None
-                return Ref("history", ref.seq, 1, "outdated", 1, (("path", path),))
-        if ref.form in ("full", "preview") and ref.seq <= self.state.sent_at:
-            content = self.contents.event(ref.seq).content
-            if isinstance(content, MessageUser | MessageSystem | ObservationRecorded):
-                return None if content.once else ref
+        path = self.paths.get(ref.seq)
+        if ref.form == "item":
+            return ref if path is None and ref.seq in self.items else None
+        if ref.form == "late":
+            return ref if path is None else None
+        if ref.form not in ("full", "preview"):
+            return ref
+        content = self.contents.event(ref.seq).content
+        if path is not None and isinstance(content, ToolFinished | ObservationRecorded):
+            if ref.part > 1:
+                return None
+            return Ref("history", ref.seq, 1, "outdated", 1, (("path", path),))
+        if isinstance(content, MessageUser | MessageSystem | ObservationRecorded):
+            return None if content.once and ref.seq <= self.sent_at else ref
         return ref

@@ -10,6 +10,9 @@ import msgspec
 
 from sawlog.store.text import Text
 
+GOAL = "goal"
+"""The section of the world that tells the session's goal and completion condition."""
+
 
 class Value(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What a section of the world is now: part `part` of event `seq` says it.
@@ -38,32 +41,46 @@ class Told(msgspec.Struct, frozen=True, array_like=True, gc=False):
     base_part: int = 0
 
 
-class Seen(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An event that shows text of a file, the version it was of, and whether that holds always."""
+class Sight(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """That an event shows text of a file, as it was in a version (empty: nobody knows which).
 
-    seq: int
+    `since` is the seq before which it cannot have been looked at: the start of the call that read
+    it, or the event itself.
+    """
+
+    path: str
     version: str
-    holds: bool = False
+    since: int
+
+
+class Seen(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Texts of one version of a file: from when the first and the last of them are, as seqs."""
+
+    version: str
+    first: int
+    last: int
 
 
 class File(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A file as the log knows it: its newest version and state, said by event `seq`.
+    """A file as the log knows it: its newest version (empty: unknown) and state, said by `seq`.
 
-    `observed`: that event showed it anew, as a result does. `seen` are the events that show it.
+    `open` are shown texts that no notice calls out of date, `told` the versions of those that one
+    does. `gone`: the newest notice says that the file is.
     """
 
     path: str
     seq: int
     version: str
     absent: bool = False
-    observed: bool = False
-    seen: tuple[Seen, ...] = ()
+    open: tuple[Seen, ...] = ()
+    told: tuple[str, ...] = ()
+    gone: bool = False
 
 
 class Offer(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An item that was offered; `withdrawn` is the seq of the event that took it back.
 
-    `saw` are path and version of the files that it was taken from.
+    `saw` are the files that it was taken from.
     """
 
     seq: int
@@ -72,7 +89,7 @@ class Offer(msgspec.Struct, frozen=True, array_like=True, gc=False):
     parts: int
     required: bool = False
     withdrawn: int = 0
-    saw: tuple[tuple[str, str], ...] = ()
+    saw: tuple[Sight, ...] = ()
 
 
 class Pending(msgspec.Struct, frozen=True, array_like=True, gc=False):

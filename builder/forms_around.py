@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from sawlog.builder.contents import Contents, blob_of, text_of
+from sawlog.builder.facts import GOAL
 from sawlog.builder.packet import Entry
 from sawlog.builder.state import Ref
 from sawlog.builder.worldtext import section_text
@@ -26,21 +27,28 @@ _encode = msgspec.json.Encoder().encode
 def world(ref: Ref, contents: Contents, before: Entry | None) -> Entry:
     """A section of the world: in full, or as the difference to the text that `base` names."""
     args = dict(ref.args)
-    name, now = _section(contents.event(ref.seq), ref.part, contents)
+    event = contents.event(ref.seq)
+    name, now = _section(event, ref.part, contents)
+    kind = "goal" if name == GOAL else "world"
+    if isinstance(event.content, WorldChanged) and not now:
+        section = event.content.sections[ref.part - 1]
+        if section.unknown and not section.removed:
+            text = f"What was said above of {_quoted(name)} holds no longer; what it is now is "
+            return _notice(ref, kind, name, f"{text}not known.")
     base = args.get("base")
     then = None
     if isinstance(base, int):
         _, then = _section(contents.event(base), int(args["part"]), contents)
-    return _notice(ref, "goal" if name == "goal" else "world", name, section_text(name, then, now))
+    return _notice(ref, kind, name, section_text(name, then, now))
 
 
 def _section(event: Event, part: int, contents: Contents) -> tuple[str, str | None]:
     match event.content:
         case TaskSet(goal=goal, done_when=done_when):
             if not goal and not done_when:
-                return "goal", None
+                return GOAL, None
             value = {"goal": text_of(goal, contents), "done_when": text_of(done_when, contents)}
-            return "goal", _encode(value).decode()
+            return GOAL, _encode(value).decode()
         case WorldChanged(sections=sections):
             section = sections[part - 1]
             return section.name, None if section.removed else text_of(section.value, contents)
@@ -54,8 +62,13 @@ _STALE = {
     "removed": "The file {name} is gone. What is shown of it above is out of date.",
     "newer": "The file {name} was read anew: what is shown of it above from before is out of date.",
     "restored": "The file {name} is again as it was read: what is shown of it above holds.",
+    "mixed": "What is shown above of the file {name} is of different times, and some of it is out "
+    "of date: read it again before relying on it.",
+    "back": "The file {name} is there again, and is not as it was: read it before relying on it.",
     "superseded": "What {name} said above is out of date: a newer version of it follows.",
     "overturned": "What {name} said above is out of date: a newer observation follows.",
+    "replaced": "What {name} said above is out of date: there is a newer version, which is not "
+    "shown here.",
     "withdrawn": "What {name} said above holds no longer: its source took it back.",
     "expired": "What {name} said above holds no longer: its time is over.",
 }

@@ -31,14 +31,26 @@ def left(state: State, content: InboxClaimed | InboxCancelled) -> State:
     return replace(state, inbox=tuple(one for one in state.inbox if one.id not in gone))
 
 
+_ASIDE = ("duplicate", "no_call", "copy")
+"""Flags of news that no packet shows."""
+
+
 def turn_begins(state: State) -> bool:
-    """True when the last step asked for nothing: no call waits and no result is to be sent."""
-    return not state.waiting and not any(one.kind == "tool.finished" for one in state.news)
+    """True when the last step asked for nothing: no call waits and no result is to be sent.
+
+    A step that is made again, for its last one had no reply, is where that one was: in its turn.
+    """
+    if any(not one.gone for one in state.waiting) or (state.sent and not state.news):
+        return False
+    return not any(one.kind == "tool.finished" and one.flag not in _ASIDE for one in state.news)
 
 
 def wakes(state: State) -> bool:
     """True when there is a reason for a step beside messages that do not wake."""
-    if any(one.kind != "message.assistant" for one in state.news):
+    if not state.news:
+        # The packet sent last has no reply: its step is made again. One that was never made waits.
+        return bool(state.sent) or any(one.wakes for one in state.inbox)
+    if any(one.kind != "message.assistant" and one.flag not in _ASIDE for one in state.news):
         return True
     return any(one.wakes for one in state.inbox)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from sawlog.builder import freshness
-from sawlog.builder.facts import Offer
+from sawlog.builder.facts import Offer, Sight
 from sawlog.builder.state import Ref, State
 from sawlog.store.event import Event
 from sawlog.store.events.items import ItemOffered, ItemWithdrawn
@@ -31,15 +31,17 @@ def offered(state: State, event: Event, content: ItemOffered) -> State:
         len(content.parts),
         required,
         saw=tuple(
-            (one.path, one.version)
+            Sight(one.path, one.version, event.seq)
             for one in content.saw
-            if isinstance(one.path, str) and one.holds == "until-file-change"
+            if isinstance(one.path, str) and one.holds == freshness.UNTIL_CHANGE
         ),
     )
     offers = (*state.offers, one)
-    optional = [each for each in offers if not each.required and each.seq not in state.items]
-    if len(optional) > REMEMBERED:
-        offers = tuple(each for each in offers if each is not optional[0])
+    if len(offers) > REMEMBERED:
+        shown = frozenset(state.items)
+        optional = [each for each in offers if not each.required and each.seq not in shown]
+        if len(optional) > REMEMBERED:
+            offers = tuple(each for each in offers if each is not optional[0])
     return replace(state, offers=offers)
 
 
@@ -62,10 +64,20 @@ def rewound(state: State, to: int) -> State:
 def shown(state: State, refs: Iterable[Ref], *, grown: bool) -> State:
     """The state in which the items among these refs stand in the packet.
 
-    `grown`: they came behind those that stand there already.
+    `grown`: they came behind those that stand there already. What a notice calls out of date is
+    no candidate any more: should it be said again, it is another item.
     """
-    now = {ref.seq for ref in refs if ref.form == "item"}
+    refs = list(refs)
+    dead = {
+        value for ref in refs if ref.form == "stale" for name, value in ref.args if name == "of"
+    }
+    if dead:
+        state = replace(state, offers=tuple(one for one in state.offers if one.seq not in dead))
+    now = {ref.seq for ref in refs if ref.form == "item"} - dead
+    before = state.items if grown else ()
     for one in state.offers:
-        if one.seq in now and (not grown or one.seq not in state.items):
+        if one.seq in now:
             state = freshness.shows(state, one.seq, one.saw)
-    return replace(state, items=tuple(sorted({*(state.items if grown else ()), *now})))
+    if not (now or dead) and grown:
+        return state
+    return replace(state, items=tuple(sorted({*before, *now} - dead)))

@@ -95,13 +95,19 @@ def find_waiting(state: State, call: str, call_id: Text) -> int | None:
     return None
 
 
+def began(state: State, content: ToolFinished) -> int:
+    """The seq of the start of the call that a result answers; else of its request, else 0."""
+    at = find_waiting(state, content.call, content.call_id)
+    return 0 if at is None else state.waiting[at].since or state.waiting[at].seq
+
+
 def noted(state: State, event: Event) -> State:
     """The state after a start, a denial or an approval changed what a call is waiting for."""
     content = event.content
     match content:
         case ToolStarted():
             at = find_waiting(state, content.call, content.call_id)
-            return state if at is None else _changed(state, at, started=True)
+            return state if at is None else _changed(state, at, started=True, since=event.seq)
         case ToolDenied():
             at = find_waiting(state, content.call, content.call_id)
             if at is None or state.waiting[at].denied:
@@ -130,6 +136,7 @@ def _changed(
     denied: str | None = None,
     because: int | None = None,
     approval: Text | None = None,
+    since: int | None = None,
 ) -> State:
     old = state.waiting[at]
     new = replace(
@@ -138,6 +145,7 @@ def _changed(
         denied=old.denied if denied is None else denied,
         because=old.because if because is None else because,
         approval=old.approval if approval is None else approval,
+        since=old.since if since is None else since,
     )
     return replace(state, waiting=(*state.waiting[:at], new, *state.waiting[at + 1 :]))
 

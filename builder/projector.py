@@ -86,10 +86,11 @@ def fold(state: State, event: Event) -> State:
             one = News(event.seq, event.id, event.type, event.step, 1, call_id=content.call_id)
             return pairing.requested(state, event, content, one)
         case ToolFinished():
+            since = pairing.began(state, content) if content.saw else 0
             state = pairing.finished(state, content, _news(event, content.parts))
             if state.news[-1].flag in ("duplicate", "no_call"):
                 return state
-            return freshness.saw(state, event.seq, content.saw)
+            return freshness.saw(state, event.seq, content.saw, since)
         case ToolStarted() | ToolDenied() | ApprovalRequested() | ApprovalDecided():
             return pairing.noted(state, event)
         case ToolsChanged():
@@ -281,11 +282,9 @@ def _rewound(state: State, event: Event, to: int) -> State:
             "which this fold does not read",
         )
     gone = [one.seq for one in state.news if one.seq > to]
-    shown = frozenset(ref.seq for ref in state.sent) | frozenset(
-        one.seq for one in state.news if one.seq <= to
-    )
     gaps = _gaps(state, gone)
-    state = freshness.shortened(offers.rewound(pairing.rewound(state, to), to), shown)
+    state = offers.rewound(pairing.rewound(state, to), to)
+    state = freshness.rebuilt(state, state.sent, frozenset(state.trims))
     return replace(state, gaps=gaps, cuts=(*state.cuts, "rewound"))
 
 
@@ -300,7 +299,7 @@ def _trimmed(state: State, content: HistoryTrimmed) -> State:
         answer = state.answered.get(call_id)
         if answer is not None:
             trims.add(answer.result)
-    state = freshness.without(state, frozenset(trims))
+    state = freshness.rebuilt(state, state.sent, frozenset(trims))
     return replace(state, trims=tuple(sorted(trims)), cuts=(*state.cuts, "trimmed"))
 
 
@@ -327,7 +326,6 @@ def _compacted(state: State, content: CompactionCompleted) -> State:
         bounds=Vec(),
         summary_lost=content.unknown,
         told=(),
-        noted=(),
         items=(),
     )
-    return pairing.settled(freshness.shortened(state, frozenset(seqs)), calls)
+    return pairing.settled(freshness.rebuilt(state, ()), calls)

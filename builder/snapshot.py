@@ -10,7 +10,7 @@ import hashlib
 
 import msgspec
 
-from sawlog.builder.facts import File, Offer, Pending, Told, Value
+from sawlog.builder.facts import File, Offer, Pending, Sight, Told, Value
 from sawlog.builder.state import Answer, Bound, News, Ref, State, Waiting
 from sawlog.builder.vec import Index, Vec
 from sawlog.store.events.base import Named
@@ -52,8 +52,8 @@ class _Form(msgspec.Struct, frozen=True, array_like=True):
     world: tuple[Value, ...]
     told: tuple[Told, ...]
     files: list[tuple[str, File]]
+    sights: list[tuple[int, tuple[Sight, ...]]]
     dirty: tuple[str, ...]
-    noted: tuple[int, ...]
     offers: tuple[Offer, ...]
     items: tuple[int, ...]
     inbox: tuple[Pending, ...]
@@ -103,8 +103,8 @@ def encode(state: State) -> bytes:
             state.told,
             # What a file was before is of no use to anybody.
             list(dict(state.files.items()).items()),
+            list(dict(state.sights.items()).items()),
             state.dirty,
-            state.noted,
             state.offers,
             state.items,
             state.inbox,
@@ -149,8 +149,8 @@ def decode(data: bytes) -> State:
         world=form.world,
         told=form.told,
         files=Index(form.files),
+        sights=Index(form.sights),
         dirty=form.dirty,
-        noted=form.noted,
         offers=form.offers,
         items=form.items,
         inbox=form.inbox,

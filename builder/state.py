@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from sawlog.builder.facts import File, Offer, Pending, Told, Value
+from sawlog.builder.facts import File, Offer, Pending, Sight, Told, Value
 from sawlog.builder.vec import Index, Vec
 from sawlog.store.events.base import Named
 from sawlog.store.text import Text
@@ -68,6 +68,7 @@ class Waiting(msgspec.Struct, frozen=True, array_like=True, gc=False):
     denied: str = ""
     because: int = 0
     approval: Text = ""
+    since: int = 0
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -107,10 +108,10 @@ class State(msgspec.Struct, frozen=True):
     attempts it has; unsettled: the number of the one whose outcome is not recorded (0: none).
     summary_lost: the history continues a foreign compaction whose summary its file does not hold.
     task: seq of the task.set in force (0: none). world: what the sections of the world are now, by
-    name; told: their texts that stand in the packet, in order. files: what is known of files, and
-    which events show text of them; dirty: paths whose notices have to be looked at; noted: seqs of
-    shown events that a notice calls out of date. offers: items that may stand in packets; items:
-    seqs of those that do. inbox: messages that wait. per_mille: tokens for a thousand units.
+    name; told: their texts that stand in the packet, in order. files: what is known of files and of
+    the texts of them that packets show; sights: which shown events show them; dirty: paths whose
+    notices have to be looked at. offers: items that may stand in packets, by seq; items: seqs of
+    those that do. inbox: messages that wait. per_mille: tokens for a thousand units.
     """
 
     seq: int = 0
@@ -144,8 +145,10 @@ class State(msgspec.Struct, frozen=True):
     world: tuple[Value, ...] = ()
     told: tuple[Told, ...] = ()
     files: Index[str, File] = msgspec.field(default_factory=Index[str, File])
+    sights: Index[int, tuple[Sight, ...]] = msgspec.field(
+        default_factory=Index[int, tuple[Sight, ...]]
+    )
     dirty: tuple[str, ...] = ()
-    noted: tuple[int, ...] = ()
     offers: tuple[Offer, ...] = ()
     items: tuple[int, ...] = ()
     inbox: tuple[Pending, ...] = ()

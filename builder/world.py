@@ -12,14 +12,11 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from sawlog.builder.facts import Told, Value
+from sawlog.builder.facts import GOAL, Told, Value
 from sawlog.builder.state import Ref, State
 from sawlog.store.events.items import TaskSet
 from sawlog.store.events.world import WorldChanged
 from sawlog.store.text import Text, raw_bytes
-
-GOAL = "goal"
-"""The section that tells the session's goal and completion condition."""
 
 LONGEST_CHAIN = 8
 """Differences in a row after which a section is shown in full again."""
@@ -34,8 +31,10 @@ def digest_of(value: Text) -> str:
 
 
 def changed(state: State, seq: int, content: WorldChanged) -> State:
-    """The state after sections of the world changed."""
+    """The state after sections of the world changed. The goal is the task's word alone."""
     for part, section in enumerate(content.sections, 1):
+        if section.name == GOAL:
+            continue
         value = Value(
             section.name,
             seq,

@@ -29,13 +29,14 @@ class Appended(msgspec.Struct, frozen=True):
     """What an append did: the seq of each event of the batch, in its order.
 
     `head` and `digest` are the session's afterwards; `new` is the number of events that were not
-    there before, which is all or none.
+    there before, which is all or none, and `times` is when those occurred, as the log says it.
     """
 
     seqs: tuple[int, ...]
     head: int
     digest: bytes
     new: int
+    times: tuple[int, ...] = ()
 
 
 class Tail(msgspec.Struct, frozen=True):
@@ -112,7 +113,13 @@ class Appender:
                 self._write(tx, chain, batch, packed)
         self._remember(session, chain, packed)
         first = chain.row.head + 1
-        return Appended(tuple(range(first, chain.head + 1)), chain.head, chain.digest, len(batch))
+        return Appended(
+            tuple(range(first, chain.head + 1)),
+            chain.head,
+            chain.digest,
+            len(batch),
+            tuple(event.occurred_at for event in batch),
+        )
 
     def _at_once(
         self,

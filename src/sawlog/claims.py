@@ -16,6 +16,7 @@ from sawlog.builder.state import State
 from sawlog.driver import Driver
 from sawlog.store.content import Part
 from sawlog.store.envelope import NewEvent
+from sawlog.store.errors import ConfigError
 from sawlog.store.event import Event
 from sawlog.store.events.conversation import MessageUser
 from sawlog.store.events.inbox import InboxClaimed, InboxInjected
@@ -51,7 +52,12 @@ class Claims:
         if accepted is None:
             return []  # rejected by `reject`, which is asked first
         new = self._driver.new
-        events = [new(InboxClaimed(tuple(one.id for one in batch)), "harness")]
+        entered = frozenset(one.id for one in accepted)
+        claimed = tuple(one.id for one in batch if one.id in entered)
+        dropped = tuple(one.id for one in batch if one.id not in entered)
+        events = [new(InboxClaimed(claimed), "harness")]
+        if dropped:
+            events.append(new(InboxClaimed(dropped, rejected=True), "hook:pre-step"))
         for one in accepted:
             entry = MessageUser(one.parts, origin="inbox")
             events.append(new(entry, one.source, key=f"inbox.entered {one.id}"))
@@ -70,9 +76,32 @@ class Claims:
         asked = tuple(one.id for one in batch)
         if asked != self._asked:
             messages = [_waiting(self._driver.window.event(one.seq)) for one in batch]
-            self._accepted = messages if self._hook is None else self._hook(messages)
+            accepted = messages if self._hook is None else self._hook(messages)
+            self._accepted = _checked(accepted, messages)
             self._asked = asked
         return self._accepted
+
+
+def _checked(
+    accepted: Sequence[Waiting] | None, messages: Sequence[Waiting]
+) -> Sequence[Waiting] | None:
+    """What a hook gave. Raises ConfigError unless it is of the messages that it got."""
+    if not accepted:
+        return None
+    left = {one.id: one.source for one in messages}
+    for one in accepted:
+        source = left.pop(one.id, None)
+        if source is None:
+            raise ConfigError(
+                f"the pre-step hook gave the message {one.id} twice or did not get it: it gives "
+                "messages of those that it gets, each once"
+            )
+        if source != one.source:
+            raise ConfigError(
+                f"the pre-step hook says that the message {one.id} is from {one.source!r}: it is "
+                f"from {source!r}, whatever its words"
+            )
+    return accepted
 
 
 def _waiting(event: Event) -> Waiting:

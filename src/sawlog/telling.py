@@ -101,7 +101,7 @@ class Telling:
 
     # --- the world -------------------------------------------------------------------------------
 
-    def world(self, **sections: Any) -> None:
+    def world(self, /, **sections: Any) -> None:
         """Say what sections of the world are now; None removes one, an equal value says nothing.
 
         Packets tell the difference to what they told before, and all of it once that has left.

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec.structs import fields, replace
 
-from sawlog.builder.facts import File, Offer, Pending, Seen, Told, Value
+from sawlog.builder.facts import File, Offer, Pending, Seen, Sight, Told, Value
 from sawlog.builder.projector import fold_all
 from sawlog.builder.snapshot import CODEC, decode, encode, state_digest
 from sawlog.builder.state import Answer, Bound, News, Ref, State, Waiting
@@ -35,7 +35,7 @@ FULL = State(
     base=Vec([Ref("system", 2, 1)]),
     links=7,
     news=Vec([News(81, "ab" * 16, "tool.finished", 0, 2, (2,), ODD, 70, "late")]),
-    waiting=(Waiting(70, "cd" * 16, "c1", 11, True, True, "denied", 75, "q"),),
+    waiting=(Waiting(70, "cd" * 16, "c1", 11, True, True, "denied", 75, "q", 74),),
     answered=Index([("c0", Answer(60, 61)), (ODD, Answer(62, 63))]),
     orphans=(("c9", 44),),
     gaps=(44, 45),
@@ -50,10 +50,10 @@ FULL = State(
     task=21,
     world=(Value("cwd", 22, 1, "aa" * 32), Value("mode", 23, 2, "", True, True)),
     told=(Told("cwd", 22, 1, "aa" * 32), Told("cwd", 24, 1, "bb" * 32, False, 22, 1)),
-    files=Index([("a.py", File("a.py", 30, "v2", True, True, (Seen(29, "v1", True),)))]),
+    files=Index([("a.py", File("a.py", 30, "v2", True, (Seen("v1", 28, 29),), ("v0",), True))]),
+    sights=Index([(29, (Sight("a.py", "v1", 28),))]),
     dirty=("a.py",),
-    noted=(29,),
-    offers=(Offer(31, "retrieval", ODD, 2, True, 33, (("a.py", "v1"),)),),
+    offers=(Offer(31, "retrieval", ODD, 2, True, 33, (Sight("a.py", "v1", 31),)),),
     items=(31,),
     inbox=(Pending(34, "ef" * 16, "next-step", True),),
     per_mille=1250,
@@ -63,7 +63,7 @@ OTHER: dict[str, Any] = {
     "pairing": Named("default"), "sent": Vec(), "base": Vec(), "news": Vec(), "waiting": (),
     "answered": Index(), "orphans": (), "gaps": (), "trims": (), "cuts": (), "bounds": Vec(),
     "current": None, "summary_lost": False, "world": (), "told": (), "files": Index(),
-    "dirty": (), "noted": (), "offers": (), "items": (), "inbox": (),
+    "sights": Index(), "dirty": (), "offers": (), "items": (), "inbox": (),
 }  # fmt: skip
 
 
@@ -109,8 +109,8 @@ def test_one_state_has_one_digest_however_it_came_about() -> None:
 
 DIGESTS = {
     "empty": (State(), "39f5ca03f73a8b5bb816dcf309823728"),
-    "full": (FULL, "adf0b2988c8e089701328e0e4cee6a25"),
-    "story": (Story().run(STORY).log.state, "39c4d830302c27b644d3fa9a85a6e9ba"),
+    "full": (FULL, "b0aa10a0c459a270454420f9dcae2705"),
+    "story": (Story().run(STORY).log.state, "62376e2edb51b0a03724518fdffc56cd"),
 }
 
 
