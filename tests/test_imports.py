@@ -119,6 +119,7 @@ HOUSE: dict[str, Room] = {
         (
             "agentlog.py",
             "aio.py",
+            "aiotelling.py",
             "audit.py",
             "bindings.py",
             "calibrating.py",

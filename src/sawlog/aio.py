@@ -9,15 +9,19 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
+from sawlog.aiotelling import AsyncTelling
 from sawlog.call import Call
 from sawlog.exchange import aexchange, checked, library_of, pause_after
-from sawlog.session import Session
+from sawlog.seeing import MOST
+from sawlog.session import ChildSession, Session
+from sawlog.showing import As
 from sawlog.step import RETRIED, Reply, Step
 from sawlog.store.content import MediaPart, Part
 from sawlog.store.errors import AttemptFailed, ConfigError, Leased
@@ -54,7 +58,7 @@ class OffLoop:
             raise cancelled from failed
 
 
-class AsyncSession:
+class AsyncSession(AsyncTelling):
     """A session for `async with`; the methods are those of `Session`."""
 
     def __init__(self, opened: Callable[[], Session], off_loop: OffLoop) -> None:
@@ -137,6 +141,38 @@ class AsyncSession:
     async def ask(self, call: Call, question: str = "") -> str:
         """Ask for approval of a call; gives the id under which it is decided."""
         return await self._off_loop(self.sync.ask, call, question)
+
+    def child(self, name: str, task: str, *, required_for: Iterable[str] = ()) -> AsyncChildSession:
+        """A session of its own for a part of the work, for `async with`; see `Session.child`."""
+        needs = tuple(required_for)
+
+        def opened() -> ChildSession:
+            return self.sync.child(name, task, required_for=needs)
+
+        return AsyncChildSession(opened, self._off_loop)
+
+
+class AsyncChildSession(AsyncSession):
+    """A session that works for another one. Made by `AsyncSession.child`."""
+
+    async def handed_over(self) -> bool:
+        """True when the parent has this child's hand-over."""
+        return await self._off_loop(lambda: self._child.handed_over)
+
+    async def hand_over(
+        self,
+        result: str,
+        evidence: list[str] | None = None,
+        open_questions: list[str] | None = None,
+    ) -> str:
+        """Hand over what was found, once; also a tool to offer. See `ChildSession.hand_over`."""
+        return await self._off_loop(self._child.hand_over, result, evidence, open_questions)
+
+    @property
+    def _child(self) -> ChildSession:
+        session = self.sync
+        assert isinstance(session, ChildSession)
+        return session
 
 
 def _sync_options(options: dict[str, Any]) -> dict[str, Any]:
@@ -238,13 +274,42 @@ class AsyncToolRun:
         told = None if error is None else type(error)
         return bool(await self._off_loop(self._run.__exit__, told, error, None))
 
-    def result(self, value: Any, *, error: bool = False, limit: int | None = None) -> None:
+    def result(
+        self,
+        value: Any,
+        *,
+        error: bool = False,
+        limit: int | None = None,
+        as_: As = "ends",
+        against: str | None = None,
+    ) -> None:
         """Set the call's result; see `ToolRun.result`."""
-        self._run.result(value, error=error, limit=limit)
+        self._run.result(value, error=error, limit=limit, as_=as_, against=against)
 
-    def saw(self, path: str, *, range: str = "", version: str = "") -> None:
-        """Say what of the world the result shows."""
-        self._run.saw(path, range=range, version=version)
+    def saw(
+        self,
+        path: str,
+        *,
+        range: str = "",
+        version: str = "",
+        content: str | bytes | None = None,
+    ) -> None:
+        """Say what of the world the result shows; `content` is the file's whole content."""
+        self._run.saw(path, range=range, version=version, content=content)
+
+    async def read(
+        self,
+        path: str,
+        *,
+        root: str | os.PathLike[str],
+        start: int = 1,
+        end: int = 0,
+        most: int = MOST,
+    ) -> str:
+        """The text of a file's lines, read in a thread; see `ToolRun.read`."""
+        return await asyncio.to_thread(
+            self._run.read, path, root=root, start=start, end=end, most=most
+        )
 
     async def secret(self, handle: str) -> str:
         """The value under a handle, looked up in a thread; see `ToolRun.secret`."""
