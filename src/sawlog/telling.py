@@ -118,6 +118,8 @@ class Telling:
         with self._driver.lock:
             known = {one.name: one for one in self._driver.load().world}
             new: list[Section] = []
+            if GOAL in sources:
+                raise ConfigError("the goal is the task's: say it with task(goal)")
             for name, source in sources.items():
                 now = known.get(name)
                 if source is None:
