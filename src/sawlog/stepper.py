@@ -71,7 +71,7 @@ class Stepper:
                     continue
                 before = self._before(state, asked.sending)
                 try:
-                    built, packet = self._packet(state, before, asked)
+                    built, packet = self._made(state, before, asked)
                 except Refused:
                     if driver.catch_up().seq == state.seq:
                         raise
@@ -91,7 +91,7 @@ class Stepper:
         def make(tail: Tail) -> Sequence[NewEvent]:
             state = self._driver.catch_up()
             before = self._before(state, asked.sending)
-            built, packet = self._packet(state, before, asked)
+            built, packet = self._made(state, before, asked)
             done.append(built)
             return [*before, packet]
 
@@ -148,6 +148,18 @@ class Stepper:
 
     # --- the packet -----------------------------------------------------------------------------
 
+    def _made(
+        self, state: State, before: Sequence[NewEvent], asked: Asked
+    ) -> tuple[Built, NewEvent]:
+        """The packet, and the time that it took where the policy has a use for that."""
+        if self._rules.selection is None:
+            return self._packet(state, before, asked)
+        began = self._clock()
+        made = self._packet(state, before, asked)
+        took = self._clock() - began
+        self._effort = effort_of(state, state.sent_at, self._driver.window, took)
+        return made
+
     def _packet(
         self,
         state: State,
@@ -160,12 +172,11 @@ class Stepper:
         folded = fold_all(state, ahead)
         if self._cache.assembly is None:
             driver.window.prefetch(folded.sent)
-        began = self._clock()
         result = build(
             folded,
             self._rules_for(asked.sending),
             asked.sending,
-            began,
+            self._clock(),
             driver.window,
             self._cache,
             allow_waiting=asked.allow_waiting,
@@ -173,9 +184,6 @@ class Stepper:
         )
         if isinstance(result, Refusal):
             raise Refused(result.reason, result.message, result.needs)
-        if result.rules.selection is not None:
-            took = self._clock() - began
-            self._effort = effort_of(folded, state.sent_at, driver.window, took)
         payload = result.event(replaces=self._replaced(state), fallback_of=asked.fallback_of)
         return result, driver.new(payload, "harness", step=folded.step + 1)
 

@@ -53,18 +53,21 @@ def test_what_a_loop_leaves_in_the_log(log: AgentLog) -> None:
     with provided("anthropic", fix("anthropic")) as (_, client), log.session("task") as s:
         script(s, "anthropic", client)
     start = ["session.created", "message.system", "tools.changed", "message.user", "policy.set"]
-    call = ["tool.started", "tool.finished"]
+    done = ["step.completed", "measure.recorded"]
+    call = ["tool.checked", "tool.started", "tool.finished"]
     assert types(log.read("task")) == [
         *start,
         *["packet.built", "attempt.sent", "attempt.answered"],
-        *["message.assistant", "tool.requested", "tool.requested", "step.completed"],
+        *["message.assistant", "tool.requested", "tool.requested"],
+        *done,
         *call,
         *call,
         *["packet.built", "attempt.sent", "attempt.answered"],
-        *["message.assistant", "tool.requested", "step.completed"],
+        *["message.assistant", "tool.requested"],
+        *done,
         *call,
         *["packet.built", "attempt.sent", "attempt.answered"],
-        *["message.assistant", "step.completed"],
+        *["message.assistant", *done],
     ]
 
 
@@ -98,7 +101,8 @@ def test_the_same_script_run_again_appends_nothing_new_and_goes_on(log: AgentLog
             assert log.find("task").head == head
             s.user("And now?", key="then")
             assert [reply.text for reply in loop(s, api, client)] == ["Once more."]
-        assert log.find("task").head == head + 6  # message, packet, sent, answered, text, completed
+        # message, packet, sent, answered, text, completed, measure
+        assert log.find("task").head == head + 7
         first, last = fake.bodies(api)[-2:]
         assert last.startswith(first[: first.rindex(b"]")][:-1])
     sound(log, "task")

@@ -106,7 +106,7 @@ def test_case_28_an_upgrade_leaves_old_steps_as_they_were(
 ) -> None:
     """A release brings another number of a profile beside the old one; new steps go out under it,
     old ones are replayed under theirs, and verify holds them all."""
-    with log.session("task") as s:
+    with log.session("task", gateway=None) as s:
         call = one(s, arguments="no object")
         with s.tool(call) as run:
             run.result("so")

@@ -60,7 +60,7 @@ def test_the_start_is_durable_before_the_tool_acts_and_the_result_after(log: Age
         with s.tool(call) as run:
             assert run.key == call.event_id
             run.result(call.run())
-    assert seen == ["step.completed", "tool.started"]
+    assert seen == ["tool.checked", "tool.started"]
     [started] = [e for e in log.read("task").events() if isinstance(e.content, ToolStarted)]
     assert started.content == ToolStarted(call.event_id, "", "idempotent", call.event_id)
     assert (started.step, started.source) == (1, "harness")
@@ -70,7 +70,7 @@ def test_the_start_is_durable_before_the_tool_acts_and_the_result_after(log: Age
 
 
 def test_the_effect_is_the_callers_then_the_tools_then_the_worst(log: AgentLog) -> None:
-    with log.session("task") as s:
+    with log.session("task", gateway=None) as s:
         calls = asked(s, *[Asked("read_file", {"path": "a"})] * 2, Asked("other"))
         with s.tool(calls[0], effect="read_only"):
             pass
@@ -199,7 +199,7 @@ def test_a_result_that_came_by_another_way_meanwhile_is_the_only_one(log: AgentL
 def test_a_name_that_no_tool_has_is_the_models_to_mend(log: AgentLog) -> None:
     """The loop goes on: the model is told which tools there are."""
     script = [Reply(calls=[Asked("rm_rf", {"path": "/"})]), Reply("Sorry.")]
-    with provided("openai-chat", script) as (fake, client), log.session("task") as s:
+    with provided("openai-chat", script) as (fake, client), log.session("task", gateway=None) as s:
         s.tools(TOOLS)
         s.user("go")
         assert [reply.text for reply in loop(s, "openai-chat", client)] == ["", "Sorry."]
@@ -211,7 +211,7 @@ def test_a_name_that_no_tool_has_is_the_models_to_mend(log: AgentLog) -> None:
 
 
 def test_arguments_that_do_not_fit_are_the_models_to_mend(log: AgentLog) -> None:
-    with log.session("task") as s:
+    with log.session("task", gateway=None) as s:
         for arguments in ('{"path":1', "[]", '{"path":[1]}', "{}", '{"path":"a","more":1}'):
             call = one(s, arguments=arguments)
             assert call.arguments == arguments
@@ -280,7 +280,7 @@ def test_case_16_arguments_that_are_no_json_keep_every_byte(
     log: AgentLog, api: str, source: str
 ) -> None:
     """What the model wrote stands in the log; every provider takes the history that holds it."""
-    with log.session("task") as s:
+    with log.session("task", gateway=None) as s:
         call = one(s, arguments=source)
         with s.tool(call) as run:
             run.result(call.run())
