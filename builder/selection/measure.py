@@ -19,6 +19,7 @@ GIVEN = Named("given", 1)
 UTF8_BYTES = Named("utf8-bytes", 1)
 LAB_ESTIMATOR = Named("lab-estimator", 1)
 
+
 def _utf8_bytes(candidate: Candidate) -> int:
     """The UTF-8 bytes of the text alone: no title, no wrapper (S0-30)."""
     return len(raw_bytes(candidate.text))

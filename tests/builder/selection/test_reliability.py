@@ -8,7 +8,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from sawlog.builder.selection.measure import LAB_ESTIMATOR, estimate, measured
+from sawlog.builder.estimate import estimate
+from sawlog.builder.selection.measure import LAB_ESTIMATOR, measured
 from sawlog.builder.selection.policy import CONTEXT_PACKET, DEFAULT
 from sawlog.builder.selection.reliability import (
     ContextCase,
