@@ -139,6 +139,8 @@ HOUSE: dict[str, Room] = {
             "isolating.py",
             "lives.py",
             "manifests.py",
+            "otherwise.py",
+            "opening.py",
             "outputs.py",
             "reconstructing.py",
             "recorded.py",
@@ -156,6 +158,7 @@ HOUSE: dict[str, Room] = {
             "tools.py",
             "verifying.py",
             "weighing.py",
+            "whatif.py",
             "window.py",
         ),
         (

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Literal, Unpack, overload
 
-from sawlog.builder.policy import Rules, rules_for
-from sawlog.builder.profiles import Profile
 from sawlog.store.database import open_database
 from sawlog.store.directory import SessionRow
 from sawlog.store.envelope import NewEvent
@@ -28,11 +24,7 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
     from sawlog.aio import AsyncSession
-    from sawlog.builder.channels import Channels
-    from sawlog.builder.selection.policy import Policy
-    from sawlog.checking import Gateway
-    from sawlog.claims import PreStep
-    from sawlog.credentials import Secrets
+    from sawlog.opening import SessionOptions
     from sawlog.recorded import Recorded
     from sawlog.session import Session
     from sawlog.store.content import Part
@@ -106,51 +98,17 @@ class AgentLog:
 
     @overload
     def session(
-        self,
-        name: str,
-        *,
-        read_only: Literal[False] = False,
-        rules: Rules | None = None,
-        policy: str | Policy | None = None,
-        pairing: str = "default",
-        window: int = 0,
-        reserve: int = 0,
-        channels: Channels | None = None,
-        pre_step: PreStep | None = None,
-        gateway: Gateway | Literal["strict"] | None = "strict",
-        root: str | os.PathLike[str] = "",
-        approve: Literal["", "side_effects"] = "",
-        secrets: Secrets | None = None,
-        profile: Profile | None = None,
-        owner: str = "",
-        ttl: float = 30.0,
-        wait: float = 0.0,
+        self, name: str, *, read_only: Literal[False] = False, **options: Unpack[SessionOptions]
     ) -> Session: ...
 
     def session(
-        self,
-        name: str,
-        *,
-        read_only: bool = False,
-        rules: Rules | None = None,
-        policy: str | Policy | None = None,
-        pairing: str = "default",
-        window: int = 0,
-        reserve: int = 0,
-        channels: Channels | None = None,
-        pre_step: PreStep | None = None,
-        gateway: Gateway | Literal["strict"] | None = "strict",
-        root: str | os.PathLike[str] = "",
-        approve: Literal["", "side_effects"] = "",
-        secrets: Secrets | None = None,
-        profile: Profile | None = None,
-        owner: str = "",
-        ttl: float = 30.0,
-        wait: float = 0.0,
+        self, name: str, *, read_only: bool = False, **options: Unpack[SessionOptions]
     ) -> Session | Recorded:
         """The session of that name, new or continued, to be written; enter it to take the lease.
 
-        With `read_only` it is the recorded session, as `read` gives it.
+        With `read_only` it is the recorded session, as `read` gives it, and takes no options.
+
+        `rules` stand for `policy`, `pairing`, `window` and `reserve` together.
         `window` and `reserve` bound its packets, in units of the measure (about tokens); 0 takes
         the model's. `policy` chooses what packets show: a built-in one by name, or a policy
         document as `sawlog.policy_from_toml` reads it; `pairing` is `default` or `codex`.
@@ -166,71 +124,17 @@ class AgentLog:
         """
         if read_only:
             return self.read(name)
-        from sawlog.checking import Guard
+        from sawlog.opening import opening
         from sawlog.session import Session
 
-        guard = Guard.of(gateway, root, approve)
-        row = self.store.session(name, create=True)
-        return Session(
-            self.store,
-            row,
-            rules=rules or rules_for(policy, window, reserve, pairing),
-            profile=profile,
-            channels=channels,
-            pre_step=pre_step,
-            guard=guard,
-            secrets=secrets,
-            owner=owner or default_owner(),
-            ttl=ttl,
-            clock=self._clock,
-            make_id=self._make_id,
-            wait=wait,
-        )
+        opened = opening(options, self._clock, self._make_id)
+        return Session(self.store, self.store.session(name, create=True), opened)
 
-    def asession(
-        self,
-        name: str,
-        *,
-        rules: Rules | None = None,
-        policy: str | Policy | None = None,
-        pairing: str = "default",
-        window: int = 0,
-        reserve: int = 0,
-        channels: Channels | None = None,
-        pre_step: PreStep | None = None,
-        gateway: Gateway | Literal["strict"] | None = "strict",
-        root: str | os.PathLike[str] = "",
-        approve: Literal["", "side_effects"] = "",
-        secrets: Secrets | None = None,
-        profile: Profile | None = None,
-        owner: str = "",
-        ttl: float = 30.0,
-        wait: float = 0.0,
-    ) -> AsyncSession:
+    def asession(self, name: str, **options: Unpack[SessionOptions]) -> AsyncSession:
         """The same for `async with`: one code path, its blocking work in threads of this log."""
         from sawlog.aio import AsyncSession, OffLoop
 
-        return AsyncSession(
-            lambda: self.session(
-                name,
-                rules=rules,
-                policy=policy,
-                pairing=pairing,
-                window=window,
-                reserve=reserve,
-                channels=channels,
-                pre_step=pre_step,
-                gateway=gateway,
-                root=root,
-                approve=approve,
-                secrets=secrets,
-                profile=profile,
-                owner=owner,
-                ttl=ttl,
-                wait=wait,
-            ),
-            OffLoop(self._executor()),
-        )
+        return AsyncSession(lambda: self.session(name, **options), OffLoop(self._executor()))
 
     def _executor(self) -> ThreadPoolExecutor:
         from concurrent.futures import ThreadPoolExecutor
@@ -322,8 +226,3 @@ class AgentLog:
                 if isinstance(content, ApprovalRequested) and content.approval == approval:
                     return stored.step
         return None
-
-
-def default_owner() -> str:
-    """The owner's name that others are told: host and process."""
-    return f"{socket.gethostname()}:{os.getpid()}"

@@ -6,25 +6,25 @@ lease, the folded state and the contents are its `Driver`'s.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any
 
+import msgspec
+
 from sawlog.builder.build import Sending
-from sawlog.builder.channels import CHANNELS, Channels
 from sawlog.builder.contents import text_of
 from sawlog.builder.packet import Header
-from sawlog.builder.policy import Rules
 from sawlog.builder.profiles import Profile, profile_for
 from sawlog.builder.render import renderer_for
 from sawlog.builder.state import State, Waiting
 from sawlog.call import Call
-from sawlog.checking import Checks, Guard
+from sawlog.checking import Checks
 from sawlog.child import Handing, checked_label
-from sawlog.claims import PreStep
-from sawlog.credentials import Credentials, Secrets
+from sawlog.credentials import Credentials
 from sawlog.driver import Driver
 from sawlog.isolating import Isolating
+from sawlog.opening import Opening
 from sawlog.step import Step
 from sawlog.stepper import Asked, Stepper
 from sawlog.store.codec import sealed
@@ -40,7 +40,6 @@ from sawlog.store.events.conversation import (
     ToolRequested,
 )
 from sawlog.store.events.world import Tool, ToolsChanged
-from sawlog.store.ids import new_id
 from sawlog.store.jsontext import source_of
 from sawlog.store.log import Log
 from sawlog.store.text import Text, seal
@@ -66,42 +65,22 @@ class Session(Isolating):
     It may be shared by threads: calls wait for each other and never conflict among themselves.
     """
 
-    def __init__(
-        self,
-        log: Log,
-        row: SessionRow,
-        *,
-        rules: Rules,
-        profile: Profile | None = None,
-        owner: str,
-        ttl: float,
-        clock: Callable[[], int],
-        make_id: Callable[[], bytes] = new_id,
-        wait: float = 0.0,
-        channels: Channels | None = None,
-        pre_step: PreStep | None = None,
-        guard: Guard | None = None,
-        secrets: Secrets | None = None,
-    ) -> None:
-        self._driver = Driver(log, row, owner=owner, ttl=ttl, wait=wait, make_id=make_id)
-        self._stepper = Stepper(self._driver, rules, clock, pre_step)
-        self.channels = channels or CHANNELS
-        self.checks = Checks(self._driver, guard or Guard())
-        self.credentials = Credentials(secrets)
-        self._profile = profile
+    def __init__(self, log: Log, row: SessionRow, opened: Opening) -> None:
+        self._driver = Driver(
+            log,
+            row,
+            owner=opened.owner,
+            ttl=opened.ttl,
+            wait=opened.wait,
+            make_id=opened.make_id,
+        )
+        self._stepper = Stepper(self._driver, opened.rules, opened.clock, opened.pre_step)
+        self.channels = opened.channels
+        self.checks = Checks(self._driver, opened.guard)
+        self.credentials = Credentials(opened.secrets)
         self._declared: dict[str, Declared] = {}
         self._log = log
-        self._as_opened: dict[str, Any] = {
-            "rules": rules,
-            "profile": profile,
-            "owner": owner,
-            "ttl": ttl,
-            "clock": clock,
-            "make_id": make_id,
-            "channels": channels,
-            "guard": guard,
-            "secrets": secrets,
-        }
+        self._opened = opened
 
     # --- life ----------------------------------------------------------------------------------
 
@@ -252,7 +231,7 @@ class Session(Isolating):
         if params is not None and parameters:
             raise ConfigError("give the parameters either as keywords or as JSON text, not both")
         exact = True
-        used = profile or self._profile
+        used = profile or self._opened.profile
         if used is None or used.api != chosen:
             used, exact = profile_for(chosen, model)
         if strict and not exact:
@@ -334,8 +313,8 @@ class Session(Isolating):
         """
         label = checked_label(name)
         row = self._log.session(f"{self.name or self.id}/{label}", create=True)
-        options = self._as_opened
-        return ChildSession(self, label, task, tuple(required_for), self._log, row, **options)
+        opened = msgspec.structs.replace(self._opened, wait=0.0, pre_step=None)
+        return ChildSession(self, label, task, tuple(required_for), self._log, row, opened)
 
     # --- the log underneath ----------------------------------------------------------------------
 
@@ -406,9 +385,9 @@ class ChildSession(Handing, Session):
         required_for: tuple[str, ...],
         log: Log,
         row: SessionRow,
-        **options: Any,
+        opened: Opening,
     ) -> None:
-        super().__init__(log, row, **options)
+        super().__init__(log, row, opened)
         self._driver.parent = parent.id
         self._parent = parent
         self._label = label
