@@ -94,6 +94,70 @@ class Why(msgspec.Struct, frozen=True):
     preferred: tuple[Preferred, ...] = ()
 
 
+class Moved(msgspec.Struct, frozen=True):
+    """An entry that only one of two packets has: what it is, its units, and why it moved.
+
+    `reason` is the stage's or the cut's word for it; `left_out: WHY` for what stays in the packet
+    and could not be sent to this model; `as FORM` for what is shown in another form instead.
+    """
+
+    seq: int
+    part: int
+    form: str
+    kind: str
+    name: str
+    units: int
+    reason: str
+    excerpt: str
+
+
+class Differs(msgspec.Struct, frozen=True):
+    """A step that would be otherwise.
+
+    `refusal` is the builder's reason when there would be no packet (`message` and `needs` say
+    more). `fell_out` and `came_in` are what differs for the first time at this step; `out` and
+    `more` count all entries that only the recorded packet and only the other one has, with their
+    units. `was` and `units` are what both packets take. `breaks` are the causes of breaks of the
+    prefix that this run has at the step.
+    """
+
+    step: int
+    built_at: int
+    refusal: str
+    message: str
+    needs: tuple[str, ...]
+    fell_out: tuple[Moved, ...]
+    came_in: tuple[Moved, ...]
+    out: int
+    out_units: int
+    more: int
+    more_units: int
+    was: int
+    units: int
+    breaks: tuple[str, ...]
+
+
+class WhatIf(msgspec.Struct, frozen=True):
+    """A session under other rules: the steps that would differ, in order.
+
+    `policy`, `budget`, `api` and `model` are those of the newest step. `refused` counts steps that
+    would have no packet, `same_bytes` those whose request would be the same byte for byte;
+    `largest` is the size of the largest recorded packet, in units.
+    """
+
+    session: str
+    name: str
+    policy: str
+    budget: int
+    api: str
+    model: str
+    steps: int
+    refused: int
+    same_bytes: int
+    largest: int
+    differing: tuple[Differs, ...]
+
+
 class Told(msgspec.Struct, frozen=True):
     """An entry in short, for people."""
 

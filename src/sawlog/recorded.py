@@ -35,7 +35,8 @@ from sawlog.store.log import Log
 from sawlog.window import Window
 
 if TYPE_CHECKING:
-    from sawlog.findings import Change, Report, Why
+    from sawlog.builder.selection.policy import Policy
+    from sawlog.findings import Change, Report, WhatIf, Why
 
 _LOOK = 64
 
@@ -93,6 +94,25 @@ class Recorded:
         from sawlog.verifying import verify
 
         return verify(self)
+
+    def what_if(
+        self,
+        *,
+        policy: str | Policy | None = None,
+        budget: int | None = None,
+        reserve: int | None = None,
+        api: str | None = None,
+        model: str | None = None,
+    ) -> WhatIf:
+        """Every step built again under other rules, from the log alone: which steps would differ.
+
+        What is not given stays as recorded. `policy` is a built-in one's name or a policy document,
+        `budget` and `reserve` are in units of the measure. Calls no model; see `sawlog.otherwise`.
+        """
+        from sawlog.otherwise import Other
+        from sawlog.whatif import what_if
+
+        return what_if(self, Other(policy, budget, reserve, api, model))
 
     def step_of_call(self, call_id: str) -> int:
         """The step that asked for the call of that provider id. Raises NoStep."""

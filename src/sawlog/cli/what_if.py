@@ -1,0 +1,184 @@
+"""Audit: which steps of a session would differ under other rules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sawlog.cli import place
+from sawlog.cli.output import first_line, progress, say, visible, write_json
+from sawlog.cli.quick import whole_number
+from sawlog.cli.show import All, Json, SessionName
+
+if TYPE_CHECKING:
+    from sawlog.builder.selection.policy import Policy
+    from sawlog.findings import Differs, Moved, WhatIf
+    from sawlog.otherwise import Other
+    from sawlog.recorded import Recorded
+
+_SHOWN = 5
+"""Entries of a step that are told one by one, unless all are asked for."""
+
+
+def what_if(
+    context: typer.Context,
+    name: SessionName,
+    policy: Annotated[
+        str,
+        typer.Option(
+            metavar="P", help="A policy by its name (default, default@1, chapter5, …) or TOML file."
+        ),
+    ] = "",
+    budget: Annotated[
+        str,
+        typer.Option(
+            metavar="N", help="The window in units, or N% of the session's largest packet."
+        ),
+    ] = "",
+    reserve: Annotated[
+        str, typer.Option(metavar="N", help="Units of it that are kept for the reply.")
+    ] = "",
+    provider: Annotated[
+        str,
+        typer.Option(
+            metavar="A", help="anthropic, openai-chat, openai-responses or deepseek-chat."
+        ),
+    ] = "",
+    model: Annotated[str, typer.Option(metavar="M", help="Another model.")] = "",
+    everything: All = False,
+    as_json: Json = False,
+) -> None:
+    """Build every step of a session again under other rules, and list those that would differ.
+
+    What is not given stays as it was recorded. For each step that would differ: what fell out and
+    what came in for the first time there, by entry and units, with the reason; how many entries
+    differ in all; a step that would have no packet, by the refusal's name. No model is called and
+    nothing is written: the replies and results are those of the log.
+
+    A cut follows from the cuts before it: each step builds on what this run would have sent, not on
+    what was sent. Imported sessions are compared with the packets that their files show; with a
+    budget alone they are built under the policy `default`.
+
+    Units are those of the session's measure, about tokens. A budget of 50% is half of the largest
+    packet that the session had.
+
+    \b
+      sawlog what-if fix-refund --budget 50%
+      sawlog what-if fix-refund --policy mine.toml --json
+      sawlog what-if fix-refund --provider openai-responses --model gpt-5
+    """
+    from sawlog.otherwise import Other
+    from sawlog.store.errors import ConfigError
+    from sawlog.whatif import what_if as ask
+
+    if not (policy or budget or reserve or provider or model):
+        raise ConfigError(
+            "say what would be otherwise: --policy, --budget, --reserve, --provider or --model"
+        )
+    log = place.auditing(context)
+    session = log.read(name)
+    with progress() as tell:
+
+        def told(done: int, total: int) -> None:
+            tell(session.name or session.id, done, total)
+
+        other = Other(
+            policy=_policy(policy),
+            budget=_budget(session, budget) if budget else None,
+            reserve=whole_number("--reserve", reserve) if reserve else None,
+            api=_api(provider),
+            model=model or None,
+        )
+        found = ask(session, other, told)
+    if as_json:
+        import msgspec
+
+        write_json(msgspec.to_builtins(found))
+    else:
+        _print(found, other, everything)
+
+
+def _policy(given: str) -> str | Policy | None:
+    if not given:
+        return None
+    from sawlog.builder.selection.policy import POLICIES
+    from sawlog.labs.comparing import policy_named
+    from sawlog.otherwise import HISTORY_POLICIES
+
+    built_in = {policy.name for policy in POLICIES.values()}
+    if given in HISTORY_POLICIES or given.partition("@")[0] in built_in:
+        return given
+    return policy_named(given)
+
+
+def _budget(session: Recorded, given: str) -> int:
+    from sawlog.otherwise import Other
+    from sawlog.whatif import what_if as ask
+
+    if not given.endswith("%"):
+        return whole_number("--budget", given)
+    share = whole_number("--budget", given[:-1])
+    return ask(session, Other()).largest * share // 100
+
+
+def _api(given: str) -> str | None:
+    if not given:
+        return None
+    from sawlog.session import APIS
+    from sawlog.store.errors import ConfigError
+
+    api = APIS.get(given)
+    if api is None:
+        known = ", ".join(dict.fromkeys(APIS.values()))
+        raise ConfigError(f"there is no provider {given!r}: use one of {known}")
+    return api
+
+
+# --- for people -----------------------------------------------------------------------------------
+
+
+def _print(found: WhatIf, other: Other, everything: bool) -> None:
+    under = [f"policy {visible(found.policy)}"]
+    under.append(f"a window of {found.budget:,} units" if found.budget else "no bound")
+    if other.api is not None or other.model is not None:
+        under.append(f"{found.api}, model {visible(found.model)}")
+    say(f"{visible(found.name or found.session)} under {', '.join(under)}")
+    say(
+        f"{len(found.differing):,} of {found.steps:,} steps would differ, "
+        f"{found.refused:,} would have no packet; "
+        f"{found.same_bytes:,} would be the same byte for byte"
+    )
+    for one in found.differing:
+        _print_step(one, everything)
+
+
+def _print_step(one: Differs, everything: bool) -> None:
+    if one.refusal:
+        say(f"\nstep {one.step}: refused: {one.refusal}: {visible(one.message)}")
+        return
+    breaks = f"; {', '.join(one.breaks)}" if one.breaks else ""
+    say(
+        f"\nstep {one.step}: {one.units:,} units, where {one.was:,} were sent{breaks}; "
+        f"out {_counted(one.out, one.out_units)}, in {_counted(one.more, one.more_units)}"
+    )
+    for sign, moved in (("-", one.fell_out), ("+", one.came_in)):
+        _print_moved(sign, moved, everything)
+
+
+def _print_moved(sign: str, moved: tuple[Moved, ...], everything: bool) -> None:
+    few = moved if everything else moved[:_SHOWN]
+    for each in few:
+        what = " ".join(filter(None, (each.kind, visible(each.name))))
+        origin = f"event {each.seq}" if each.seq else each.form
+        reason = f": {each.reason}" if each.reason else ""
+        say(
+            f"  {sign} {what}  {each.units:,} units  ({origin}{reason})  {first_line(each.excerpt)}"
+        )
+    if len(few) < len(moved):
+        units = sum(each.units for each in moved[len(few) :])
+        say(f"  {sign} and {_counted(len(moved) - len(few), units)} more; --all names them")
+
+
+def _counted(entries: int, units: int) -> str:
+    return f"{entries:,} entries ({units:,} units)"

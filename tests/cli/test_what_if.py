@@ -1,0 +1,55 @@
+"""what-if: which steps of a session would differ, in words and as JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cli import written
+from tests.cli.command import one_sentence, sawlog
+from tests.session.test_own_policy import CHEAPEST
+
+
+def test_half_the_budget_names_what_falls_out(store: str) -> None:
+    found = sawlog("--store", store, "what-if", written.NAME, "--budget", "50%", "--json").json
+    assert found["steps"] == written.STEPS
+    assert found["budget"] == found["largest"] // 2
+    first = next(step for step in found["differing"] if not step["refusal"])
+    assert first["fell_out"] and all(one["units"] and one["reason"] for one in first["fell_out"])
+    text = sawlog("--store", store, "what-if", written.NAME, "--budget", "50%").text
+    assert f"of {written.STEPS} steps would differ" in text
+    assert "block_cut" in text
+
+
+def test_a_refusal_is_told_by_its_name(file_store: str) -> None:
+    done = sawlog("--store", file_store, "what-if", "-", "--budget", "10")
+    assert done.code == 0
+    assert "step 1: refused: cannot_fit" in done.text
+
+
+def test_a_policy_file_and_the_names_of_policies(file_store: str, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text(CHEAPEST)
+    run = ("--store", file_store, "what-if", "-", "--json", "--policy")
+    assert sawlog(*run, mine).json["policy"] == "cheapest@3"
+    assert sawlog(*run, "default@1").json["policy"] == "default@1"
+    assert sawlog(*run, "dump-all-v1").json["policy"] == "dump-all-v1@1"
+    assert "is no policy" in one_sentence(
+        sawlog("--store", file_store, "what-if", "-", "--policy", "no.toml")
+    )
+    done = sawlog("--store", file_store, "what-if", "-", "--policy", "default@77")
+    assert done.code == 2 and "default@77" in one_sentence(done)
+
+
+def test_all_names_every_entry(file_store: str) -> None:
+    run = ("--store", file_store, "what-if", "-", "--budget", "60%")
+    few, all_ = sawlog(*run).text, sawlog(*run, "--all").text
+    assert len(all_.splitlines()) >= len(few.splitlines())
+    assert "more; --all names them" not in all_
+
+
+def test_it_asks_what_would_be_otherwise(file_store: str) -> None:
+    done = sawlog("--store", file_store, "what-if", "-")
+    assert done.code == 2 and "--policy" in one_sentence(done)
+    for wrong in (("--budget", "x"), ("--budget", "x%"), ("--reserve", "-1"), ("--provider", "x")):
+        done = sawlog("--store", file_store, "what-if", "-", *wrong)
+        assert done.code == 2 and len(one_sentence(done)) > 20

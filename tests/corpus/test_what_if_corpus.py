@@ -1,0 +1,36 @@
+"""Every real transcript under half its budget, and every break of its prefix with a cause."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sawlog.agentlog import AgentLog
+from sawlog.builder.build import Built
+from sawlog.importing import import_path
+from sawlog.otherwise import Other
+from sawlog.providers.strict import check
+from sawlog.whatif import compared
+from tests.corpus.test_import_corpus import BEGUN_BEFORE, every_file
+
+
+@every_file
+def test_under_half_the_budget_every_packet_is_taken(file: Path, log: AgentLog) -> None:
+    """Must-show 8: it completes, the API takes each packet, what fell out has a name."""
+    for one in import_path(log, file):
+        recorded = log.read(one.session)
+        as_is = recorded.what_if()
+        assert as_is.differing == ()
+        assert as_is.steps == one.steps - BEGUN_BEFORE.get(file.stem, 0)
+        half = as_is.largest // 2
+        differing = 0
+        for step in compared(recorded, Other(policy="default", budget=half)):
+            made = step.pair.other
+            differing += step.differs is not None
+            if isinstance(made, Built):
+                assert sum(units for _, units in made.counts) <= half
+                check(made.header.api, made.request.body, dict(made.request.headers), key=None)
+                assert step.differs is None or all(each.reason for each in step.differs.fell_out)
+                assert step.differs is None or step.differs.out_units > 0
+            else:
+                assert (made.reason, bool(made.needs)) == ("cannot_fit", True)
+        assert differing
