@@ -19,6 +19,7 @@ import msgspec
 from sawlog.builder.packet import Entry
 from sawlog.builder.state import Ref, State
 from sawlog.store.events.base import Named
+from sawlog.store.events.steps import DEFAULT_PAIRING
 
 if TYPE_CHECKING:
     # Reading a log does not load the stages that write one.
@@ -41,7 +42,7 @@ class Rules(msgspec.Struct, frozen=True):
     window: int = 0
     reserve: int = 0
     stages: Policy | None = None
-    pairing: Named = Named("default")
+    pairing: Named = DEFAULT_PAIRING
 
     @property
     def budgeted(self) -> bool:
@@ -82,7 +83,8 @@ def rules_for(
 
     Raises UnknownNumber when there is none of that name.
     """
-    rules = Rules(window=window, reserve=reserve, pairing=Named(pairing))
+    pairs = DEFAULT_PAIRING if pairing == DEFAULT_PAIRING.name else Named(pairing)
+    rules = Rules(window=window, reserve=reserve, pairing=pairs)
     if policy is None or policy == DEFAULT.name:
         return rules
     if not isinstance(policy, str):

@@ -185,6 +185,10 @@ class StepAbandoned(Payload, frozen=True):
     reconstructed: bool = False
 
 
+DEFAULT_PAIRING = Named("default")
+"""The pairing of a session that names none: this very object is left out of the stored bytes."""
+
+
 @event("policy.set", 1)
 class PolicySet(Payload, frozen=True):
     """The rules that hold from here on, with their whole text where no release brings them.
@@ -194,7 +198,7 @@ class PolicySet(Payload, frozen=True):
     """
 
     policy: Named
-    pairing: Named = Named("default")
+    pairing: Named = DEFAULT_PAIRING
     fold: int = 1
     measure: Named = Named("utf8-quarter")
     profile: Named | None = None
