@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 from sawlog.aiotelling import AsyncTelling
 from sawlog.call import Call
@@ -73,7 +73,7 @@ class AsyncSession(AsyncTelling):
             raise RuntimeError("enter the session first: async with log.asession(…) as s")
         return self._session
 
-    async def __aenter__(self) -> AsyncSession:
+    async def __aenter__(self) -> Self:
         self._session = session = await self._off_loop(self._opened)
         try:
             await self._acquire(session)

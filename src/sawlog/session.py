@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -84,7 +84,7 @@ class Session(Isolating):
 
     # --- life ----------------------------------------------------------------------------------
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> Self:
         self.acquire()
         return self
 
