@@ -86,5 +86,5 @@ def _reply(content: list[dict[str, Any]], stop: str) -> dict[str, Any]:
         "content": content,
         "stop_reason": stop,
         "stop_sequence": None,
-        "usage": {"input_tokens": 1, "output_tokens": 1},
+        "usage": {"output_tokens": 1},  # no input: the window counts in units alone
     }
