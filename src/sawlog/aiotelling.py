@@ -26,7 +26,8 @@ class Runs(Protocol):
 class Awaits(Protocol):
     """What the methods below need of their session."""
 
-    _off_loop: Runs
+    @property
+    def _off_loop(self) -> Runs: ...
 
     @property
     def sync(self) -> Session:
