@@ -32,12 +32,12 @@ def cut_to_fit(
     at: int,
     rules: Rules,
     contents: Contents,
-    otherwise: Callable[[Ref], Ref | None] | None = None,
+    otherwise: Callable[[Ref], tuple[Ref | None, str]] | None = None,
 ) -> Shortened | CannotFit | None:
     """The packet without the history that has to go; None when all of it fits.
 
     `at` is the place of the first history entry. `otherwise` gives what stands in the place of an
-    entry that stays: itself, another form of it, or nothing. Raises BlobMissing.
+    entry that stays: itself, another form of it, or nothing, and why. Raises BlobMissing.
     """
     measure = measure_of(rules.measure)
     fixed = sum(assembly.units.between(0, at))
@@ -58,23 +58,31 @@ def cut_to_fit(
     units = sizes[: cut.at]
     bound = sum(entry.part == "bound" for entry in history[: cut.at])
     verdicts = [
-        Verdict(ref.seq, ref.part, "budget", "dropped", "block_cut", size)
+        Verdict(ref.seq, part_of(ref), "budget", "dropped", "block_cut", size)
         for ref, size in zip(gone, units, strict=True)
     ]
     stay: list[Ref] = []
     for ref, size in zip(
         assembly.refs.between(start, len(assembly.refs)), sizes[cut.at :], strict=True
     ):
-        other = ref if otherwise is None else otherwise(ref)
+        other, why = (ref, "") if otherwise is None else otherwise(ref)
         if other is not None:
             stay.append(other)
         if other != ref:
             outcome = "dropped" if other is None else "selected"
-            verdicts.append(Verdict(ref.seq, ref.part, "freshness", outcome, "outdated", size))
+            verdicts.append(Verdict(ref.seq, part_of(ref), "freshness", outcome, why, size))
     short = Assembly(measure)
     short.extend([*assembly.refs.between(0, at), _notice(dropped), *stay], contents)
     broken = Break("block_cut", at, len(gone), sum(units), bound)
     return Shortened(short, tuple(verdicts), broken)
+
+
+def part_of(ref: Ref) -> int:
+    """The part that a verdict on an entry names; 0 for a notice.
+
+    A notice is told of its cause, which may be an item with a verdict of its own.
+    """
+    return 0 if ref.form == "stale" else ref.part
 
 
 def _left_behind(assembly: Assembly, at: int) -> int:

@@ -7,6 +7,8 @@ may ask for a deeper cut.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 from msgspec.structs import replace
 
@@ -14,7 +16,7 @@ from sawlog.builder import around, freshness
 from sawlog.builder.assembly import Assembly
 from sawlog.builder.candidates import UNBOUNDED, Chosen, Known, choose
 from sawlog.builder.contents import Contents
-from sawlog.builder.cutting import cut_to_fit
+from sawlog.builder.cutting import cut_to_fit, part_of
 from sawlog.builder.forms import show
 from sawlog.builder.measure import measure_of
 from sawlog.builder.policy import CannotFit, Rules
@@ -136,11 +138,23 @@ class Draft:
         start = len(self.assembly.refs)
         self.assembly.extend(refs, self._contents)
         units = self.assembly.units.between(start, start + len(refs))
-        self._verdicts.extend(
-            # A notice is told of its cause, which may be an item with a verdict of its own.
-            Verdict(ref.seq, ref.part * (ref.form != "stale"), stage, "selected", why, size)
+        self._judge(
+            Verdict(ref.seq, part_of(ref), stage, "selected", why, size)
             for ref, (stage, why), size in zip(refs, reasons, units, strict=True)
         )
+
+    def _judge(self, verdicts: Iterable[Verdict], *, items: bool = False) -> None:
+        """Add verdicts, in the place of those of a cut on the same parts, or on whole items."""
+        new = list(verdicts)
+        parts = {(one.seq, one.part) for one in new}
+        whole = {one.seq for one in new} if items else set[int]()
+        self._verdicts[:] = [
+            one
+            for one in self._verdicts
+            if one.outcome != "dropped"
+            or ((one.seq, one.part) not in parts and not (one.part and one.seq in whole))
+        ]
+        self._verdicts.extend(new)
 
     # --- what is cut -----------------------------------------------------------------------------
 
@@ -184,13 +198,13 @@ class Draft:
         self.assembly = cut.assembly
         end = len(self.assembly.refs)
         self._verdicts.extend(
-            Verdict(ref.seq, ref.part, "history", "selected", "stays", size)
+            Verdict(ref.seq, part_of(ref), "history", "selected", "stays", size)
             for ref, size in zip(
                 self.assembly.refs.between(self._at, end),
                 self.assembly.units.between(self._at, end),
                 strict=True,
             )
-            if (ref.seq, ref.part) not in judged
+            if (ref.seq, part_of(ref)) not in judged
         )
         if not selects:
             return 0
@@ -241,7 +255,7 @@ class Draft:
         wanting = self._wanting(chosen.missing)
         self._extend([ref for ref, _ in notices], [("freshness", why) for _, why in notices])
         self.assembly.extend(chosen.refs, self._contents)
-        self._verdicts.extend(chosen.verdicts)
+        self._judge(chosen.verdicts, items=True)
         self._extend(wanting, [("completeness", "missing")] * len(wanting))
         self.missing = chosen.missing
 
@@ -285,23 +299,25 @@ class _Otherwise(msgspec.Struct, frozen=True):
         alive = frozenset(state.items)
         return cls(freshness.stale_paths(state), alive, state.sent_at, contents)
 
-    def __call__(self, ref: Ref) -> Ref | None:
+    def __call__(self, ref: Ref) -> tuple[Ref | None, str]:
+        """What stands in its place, and why if that is not the entry itself."""
         if ref.section != "history":
-            return ref
+            return ref, ""
         if ref.form in ("stale", "missing"):
-            return None
+            return None, "told_anew"
         path = self.paths.get(ref.seq)
         if ref.form == "item":
-            return ref if path is None and ref.seq in self.items else None
+            return (ref, "") if path is None and ref.seq in self.items else (None, "outdated")
         if ref.form == "late":
-            return ref if path is None else None
+            return (ref, "") if path is None else (None, "outdated")
         if ref.form not in ("full", "preview"):
-            return ref
+            return ref, ""
         content = self.contents.event(ref.seq).content
         if path is not None and isinstance(content, ToolFinished | ObservationRecorded):
             if ref.part > 1:
-                return None
-            return Ref("history", ref.seq, 1, "outdated", 1, (("path", path),))
+                return None, "outdated"
+            return Ref("history", ref.seq, 1, "outdated", 1, (("path", path),)), "outdated"
         if isinstance(content, MessageUser | MessageSystem | ObservationRecorded):
-            return None if content.once and ref.seq <= self.sent_at else ref
-        return ref
+            if content.once and ref.seq <= self.sent_at:
+                return None, "once"
+        return ref, ""

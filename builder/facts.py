@@ -54,9 +54,13 @@ class Sight(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Seen(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Texts of one version of a file: from when the first and the last of them are, as seqs."""
+    """Texts of one version of a file: the seqs of the first and the last event that show one.
+
+    `since` is that of the last one's sight.
+    """
 
     version: str
+    since: int
     first: int
     last: int
 
@@ -64,14 +68,16 @@ class Seen(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class File(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A file as the log knows it: its newest version (empty: unknown) and state, said by `seq`.
 
-    `open` are shown texts that no notice calls out of date, `told` the versions of those that one
-    does. `gone`: the newest notice says that the file is.
+    `heard` is the seq of the newest word on it, which may have said the same again. `open` are
+    shown texts that no notice calls out of date, `told` the versions of those that one does.
+    `gone`: the newest notice says that the file is.
     """
 
     path: str
     seq: int
     version: str
     absent: bool = False
+    heard: int = 0
     open: tuple[Seen, ...] = ()
     told: tuple[str, ...] = ()
     gone: bool = False

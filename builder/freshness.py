@@ -45,12 +45,14 @@ def saw(state: State, seq: int, seen: Iterable[Saw], since: int = 0) -> State:
             sights[Sight(one.path, one.version, since)] = None
     for sight in sights:
         file = state.files.get(sight.path) or File(sight.path, 0, "")
-        known = file.version == sight.version and not file.absent
-        if not file.seq or file.seq < since:
+        if file.heard < since:
+            known = file.version == sight.version and not file.absent
             if sight.version and not known:
-                file = replace(file, seq=seq, version=sight.version, absent=False)
+                file = replace(file, seq=seq, version=sight.version, absent=False, heard=seq)
             elif file.absent:
-                file = replace(file, seq=since, version="", absent=False)
+                file = replace(file, seq=since, version="", absent=False, heard=since)
+            else:
+                file = replace(file, heard=since)
         state = _with(state, file)
     return shows(state, seq, sights)
 
@@ -63,19 +65,20 @@ def shows(state: State, seq: int, sights: Iterable[Sight]) -> State:
     state = replace(state, sights=state.sights.set(seq, fresh))
     for sight in sights:
         file = state.files.get(sight.path) or File(sight.path, 0, "")
-        state = _with(state, _opened(file, sight))
+        state = _with(state, _opened(file, sight, seq))
     return state
 
 
-def _opened(file: File, sight: Sight) -> File:
+def _opened(file: File, sight: Sight, seq: int) -> File:
     """The file with one more text that no notice speaks of."""
     groups = list(file.open)
     for at, group in enumerate(groups):
         # Of texts without a version only those of one side of a change are of one.
         if group.version == sight.version and (sight.version or not _is_stale(file, group)):
-            groups[at] = Seen(group.version, group.first, max(group.last, sight.since))
+            since, last = max(group.since, sight.since), max(group.last, seq)
+            groups[at] = Seen(group.version, since, min(group.first, seq), last)
             return replace(file, open=tuple(groups))
-    return replace(file, open=(*groups, Seen(sight.version, sight.since, sight.since)))
+    return replace(file, open=(*groups, Seen(sight.version, sight.since, seq, seq)))
 
 
 def observed(state: State, seq: int, content: FileObserved) -> State:
@@ -101,8 +104,8 @@ def _now(state: State, seq: int, path: object, version: str, condition: str) -> 
     absent = condition == "absent"
     version = "" if absent else version
     if file.seq and (file.version, file.absent) == (version, absent) and (version or absent):
-        return state
-    return _with(state, replace(file, seq=seq, version=version, absent=absent))
+        return replace(state, files=state.files.set(path, replace(file, heard=seq)))
+    return _with(state, replace(file, seq=seq, version=version, absent=absent, heard=seq))
 
 
 def _with(state: State, file: File) -> State:
@@ -123,14 +126,14 @@ def _is_stale(file: File, seen: Seen) -> bool:
         return True
     if seen.version:
         return seen.version != file.version
-    return seen.last < file.seq
+    return seen.since < file.seq
 
 
 def is_outdated(state: State, sights: Iterable[Sight]) -> bool:
     """True when one of these texts is known to be of another version, or of a file that is gone."""
     for one in sights:
         file = state.files.get(one.path)
-        if file is not None and _is_stale(file, Seen(one.version, one.since, one.since)):
+        if file is not None and _is_stale(file, Seen(one.version, one.since, 0, 0)):
             return True
     return False
 
@@ -153,7 +156,7 @@ def news(state: State) -> list[tuple[Ref, str]]:
     out: list[tuple[Ref, str]] = []
     for path in state.dirty:
         file = state.files.get(path)
-        kind = "" if file is None else _wrong(file)
+        kind = "" if file is None else _wrong(file, state.sent_at)
         if file is not None and kind:
             args: Args = (("kind", kind), ("path", path), ("version", file.version))
             why = kind if kind == "restored" else f"stale_{kind}"
@@ -161,8 +164,12 @@ def news(state: State) -> list[tuple[Ref, str]]:
     return out
 
 
-def _wrong(file: File) -> str:
-    """What a notice has to say of a file's texts; empty when their labels are right."""
+def _wrong(file: File, sent_at: int) -> str:
+    """What a notice has to say of a file's texts; empty when their labels are right.
+
+    `sent_at` is where the last packet ends: what came since stands behind what it shows, and in
+    what order among itself only the packet says.
+    """
     stale = [one for one in file.open if _is_stale(file, one)]
     again = bool(file.version) and not file.absent and file.version in file.told
     if not (file.open or file.told):
@@ -170,13 +177,14 @@ def _wrong(file: File) -> str:
     if file.absent:
         return "" if file.gone and not stale else "removed"
     if not stale and not again:
-        return "back" if file.gone else ""
+        # A text that was read since says by itself that the file is there.
+        return "back" if file.gone and not file.open else ""
     right = [one for one in file.open if not _is_stale(file, one)]
     if again:
         return "mixed" if stale or len(file.told) > 1 else "restored"
     if not right:
         return "changed"
-    newer = min(one.first for one in right) > max(one.last for one in stale)
+    newer = min(one.first for one in right) > sent_at >= max(one.last for one in stale)
     return "newer" if newer else "mixed"
 
 
@@ -205,14 +213,14 @@ def _labelled(file: File, ref: Ref) -> File:
     still = tuple(one for one in file.open if one not in stale)
     if then.version in told and then.version and not then.absent:
         del told[then.version]
-        still = (Seen(then.version, 0, 0), *still)
+        still = (Seen(then.version, 0, 0, 0), *still)
     return replace(file, open=still, told=tuple(told), gone=then.absent)
 
 
 def still_dirty(state: State) -> tuple[str, ...]:
     """The paths of which something has to be said that no notice says yet."""
     files = ((path, state.files.get(path)) for path in state.dirty)
-    return tuple(path for path, file in files if file is not None and _wrong(file))
+    return tuple(path for path, file in files if file is not None and _wrong(file, 0))
 
 
 # --- cuts ----------------------------------------------------------------------------------------
@@ -236,7 +244,7 @@ def rebuilt(state: State, refs: Iterable[Ref], gone: frozenset[int] = frozenset(
         kept[seq] = sights[seq]
         for one in sights[seq]:
             file = files.get(one.path) or File(one.path, 0, "")
-            files[one.path] = _opened(file, one)
+            files[one.path] = _opened(file, one, seq)
 
     for ref in refs:
         if ref.form in _WHOLE:
