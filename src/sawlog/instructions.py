@@ -10,7 +10,8 @@ from __future__ import annotations
 import codecs
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -31,12 +32,15 @@ BOUND = 32 * 1024
 
 LEAST_BOUND = 1024
 
+_SCOPE = re.compile("[a-z][a-z0-9_-]{0,31}")
+
 _READ = 1 << 20
 """Bytes that are read of one file. The digest of a longer one is of these and its size."""
 
 
 class InstructionFile(msgspec.Struct, frozen=True):
-    """One file: `scope` is `user` or `project`, `path` relative to the root (`user`: the name).
+    """One file: `scope` is `project`, with its `path` in the root, or `user` or another folder's
+    above it, such as `team`, with its name.
 
     `digest` is the hex SHA-256 of its content, `truncated` the bytes of its text left out.
     """
@@ -80,18 +84,20 @@ def discover(
     *,
     touched: Iterable[str | os.PathLike[str]] = (),
     user: str | os.PathLike[str] | None = None,
+    above: Mapping[str, str | os.PathLike[str]] | None = None,
     names: Sequence[str] = NAMES,
     bound: int = BOUND,
     last: str = "",
 ) -> Found:
     """The instruction files for work in `cwd`, a folder in `root`.
 
-    They are those in the folder `user`, then in each folder from `root` to `cwd`, and to each path
-    that a tool touched, nearer ones later; in one folder a name that comes later counts only when
-    it holds something else. `last` is the section's value as it was: a file that cannot be read now
-    keeps what it had. Above `bound` bytes the nearest are kept, and what is left out is said.
+    They are those in the folders `above`, named by their scopes (`organisation`, `team`), in the
+    folder `user`, then in each folder from `root` to `cwd`, and to each path that a tool touched,
+    nearer ones later; in one folder a name that comes later counts only when it holds something
+    else. `last` is the section's value as it was: a file that cannot be read now keeps what it had.
+    Above `bound` bytes the nearest are kept, and what is left out is said.
     Raises OutsideRoot for a `cwd` that is not in `root`, ConfigError for a root that is no folder,
-    a name that is no file name, and a bound below 1024.
+    a name that is no file name, a scope that cannot be one, and a bound below 1024.
     """
     if bound < LEAST_BOUND:
         raise ConfigError(f"a bound of {bound} bytes has no room: give {LEAST_BOUND} or more")
@@ -103,8 +109,9 @@ def discover(
     folders = {*_down(within(cwd, top), top)}
     for path in touched:
         folders.update(search.touched(path))
-    if user is not None and os.path.realpath(user) not in folders:
-        search.user_level(os.fspath(user))
+    for scope, folder in _scopes(above or {}, user):
+        if os.path.realpath(folder) not in folders:
+            search.outside_level(scope, os.fspath(folder))
     for folder in sorted(folders, key=lambda one: (len(_parts(one, top)), _parts(one, top))):
         search.level(folder)
     files, omitted, left_out = _fitted(search.files, bound)
@@ -112,6 +119,18 @@ def discover(
     if omitted:
         value.insert(0, _omitted(omitted, left_out))
     return Found(source_of(value), tuple(files), omitted, tuple(search.problems))
+
+
+def _scopes(
+    above: Mapping[str, str | os.PathLike[str]], user: str | os.PathLike[str] | None
+) -> Iterator[tuple[str, str | os.PathLike[str]]]:
+    """The folders that are not in the root by their scopes, the farthest first."""
+    for scope, folder in above.items():
+        if not _SCOPE.fullmatch(scope) or scope in ("user", "project", "omitted"):
+            raise ConfigError(f"{scope!r} cannot be a scope of instruction files: choose another")
+        yield scope, folder
+    if user is not None:
+        yield "user", user
 
 
 def _parts(folder: str, top: str) -> list[str]:
@@ -178,9 +197,9 @@ class _Search:
             return  # no file can have such a name
         yield from _down(place if os.path.isdir(place) else os.path.dirname(place), self._top)
 
-    def user_level(self, folder: str) -> None:
-        """The files of the user's own folder, whose links lead where the user wants."""
-        self._folder("user", [(name, os.path.join(folder, name)) for name in self._names], None)
+    def outside_level(self, scope: str, folder: str) -> None:
+        """The files of a folder that the caller names, whose links lead where its owner wants."""
+        self._folder(scope, [(name, os.path.join(folder, name)) for name in self._names], None)
 
     def level(self, folder: str) -> None:
         """The files of a folder in the root."""

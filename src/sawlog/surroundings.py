@@ -51,16 +51,18 @@ class Surroundings(Telling):
         cwd: str | os.PathLike[str] | None = None,
         *,
         user: str | os.PathLike[str] | None = None,
+        above: Mapping[str, str | os.PathLike[str]] | None = None,
         touched: Iterable[str | os.PathLike[str]] = (),
         names: Sequence[str] = NAMES,
         limit: int = BOUND,
     ) -> Found:
         """Find the instruction files for work in `cwd` (None: the root), and tell what is new.
 
-        They are those of the folder `user`, of each folder from `root` down to `cwd`, and of those
-        down to each file that a tool saw, or that is `touched`; nearer ones come later. Packets
-        tell which are new, changed and gone, in at most `limit` bytes when told in full; files with
-        the digests that were told append nothing, and one that cannot be read keeps what it had.
+        They are those of the folders `above`, by their scopes (`{"organisation": …, "team": …}`),
+        of the folder `user`, of each folder from `root` down to `cwd`, and of those down to each
+        file that a tool saw, or that is `touched`; nearer ones come later. Packets tell which are
+        new, changed and gone, in at most `limit` bytes when told in full; files with the digests
+        that were told append nothing, and one that cannot be read keeps what it had.
         They override nothing that system, developer or user say. Gives what was found, problems
         included. Raises as `sawlog.instructions.discover`.
         """
@@ -71,6 +73,7 @@ class Surroundings(Telling):
                 root if cwd is None else cwd,
                 touched=(*touched, *self._seen_in(root)),
                 user=user,
+                above=above,
                 names=names,
                 bound=limit,
                 last=last or "",

@@ -92,6 +92,31 @@ def test_instruction_files_are_told_once_then_by_what_changed_and_went(
     sound(log, "task")
 
 
+def test_rules_of_organisation_team_and_user_are_three_scopes(
+    log: AgentLog, root: Path, tmp_path: Path
+) -> None:
+    for place in ("organisation", "team", "user", "root"):
+        write(tmp_path, f"{place}/AGENTS.md", f"A rule of the {place}.")
+    above = {"organisation": tmp_path / "organisation", "team": tmp_path / "team"}
+    with log.session("task") as s:
+        s.instructions(root, above=above, user=tmp_path / "user")
+        [(_, text)] = news(s)
+        heads_of = [line for line in text.split("\n") if line.startswith("File ")]
+        assert heads_of == [
+            "File AGENTS.md, for organisation:",
+            "File AGENTS.md, for team:",
+            "File AGENTS.md, for all projects:",
+            "File AGENTS.md, for the whole project:",
+        ]
+        write(tmp_path, "team/AGENTS.md", "Another rule of the team.")
+        s.instructions(root, above=above, user=tmp_path / "user")
+        changed = "Changed AGENTS.md, for team:\n  Another rule of the team."
+        assert news(s) == [("world", changed)]
+        for scope in ("user", "project", "omitted", "", "The Team"):
+            with pytest.raises(ConfigError, match="cannot be a scope"):
+                s.instructions(root, above={scope: tmp_path})
+
+
 def test_no_instruction_files_are_no_section(log: AgentLog, root: Path) -> None:
     with log.session("task") as s:
         s.user("hello")
