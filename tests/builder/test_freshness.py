@@ -529,8 +529,8 @@ class Editing:
             seen = self.now.get(path) or v
             seen = seen if seen.startswith("v") else v
             self.now[path] = seen
-            said = ObservationRecorded(text(self._text()), "scan", (Saw(path, "", seen),))
-            self._shown(told.log.append(said, source="hook:scan").seq, (path, seen))
+            scan = ObservationRecorded(text(self._text()), "scan", (Saw(path, "", seen),))
+            self._shown(told.log.append(scan, source="hook:scan").seq, (path, seen))
         elif kind == "long":
             told.user("long " * 60)
         elif kind == "rewind":
