@@ -209,10 +209,8 @@ def test_a_secret_that_nobody_gives_is_credential_unavailable(log: AgentLog) -> 
 
 def test_facts_that_contradict_each_other_are_both_shown_until_one_is_over(tmp_path: Path) -> None:
     now = 1_000 * DAY
-    with (
-        sawlog.open(str(tmp_path / "agent.db"), clock=lambda: now) as log,
-        log.session("task") as s,
-    ):
+    url = str(tmp_path / "agent.db")
+    with sawlog.open(url, clock=lambda: now) as log, log.session("task") as s:
         for version, until in (("3.11", now), ("3.12", now + 10 * DAY)):
             s.offer(
                 f"The runtime is Python {version}.",
