@@ -141,6 +141,7 @@ HOUSE: dict[str, Room] = {
             "manifests.py",
             "opening.py",
             "otherwise.py",
+            "prefixes.py",
             "outputs.py",
             "reconstructing.py",
             "recorded.py",

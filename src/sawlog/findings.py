@@ -158,6 +158,55 @@ class WhatIf(msgspec.Struct, frozen=True):
     differing: tuple[Differs, ...]
 
 
+class Kept(msgspec.Struct, frozen=True):
+    """How much of a packet the next one keeps at its beginning.
+
+    `before` is the step of the packet, `step` that of the next. `size` and `kept` are bytes of the
+    request's body, `entries` and `kept_entries` entries. `causes` name why not all stays, empty
+    where it does: `compacted`, `rewound`, `trimmed`, `erased`, `block_cut`, `header_changed`,
+    `model_changed`, `parameters_changed`, `provider_changed`, `profile_changed`; in an import also
+    `answered` (a result took the place of its stand-in), `paired` (what came later stands behind
+    its call) and `closing` (a fixed last message went). `units` are those of the entries that went,
+    `bound` the bound items among them.
+    """
+
+    before: int
+    step: int
+    size: int
+    kept: int
+    entries: int
+    kept_entries: int
+    causes: tuple[str, ...]
+    units: int
+    bound: int
+
+    @property
+    def share(self) -> float:
+        """The share of bytes that stays, 0 to 1."""
+        return self.kept / self.size
+
+
+class Stability(msgspec.Struct, frozen=True):
+    """How stable a session's prefix is: each packet but the last, against the next one.
+
+    `size` and `kept` are the sums of bytes, `causes` how often each was one.
+    """
+
+    session: str
+    name: str
+    steps: tuple[Kept, ...]
+    size: int
+    kept: int
+    entries: int
+    kept_entries: int
+    causes: dict[str, int]
+
+    @property
+    def breaks(self) -> tuple[Kept, ...]:
+        """Where not all of a packet stays."""
+        return tuple(one for one in self.steps if one.causes)
+
+
 class Told(msgspec.Struct, frozen=True):
     """An entry in short, for people."""
 

@@ -36,7 +36,7 @@ from sawlog.window import Window
 
 if TYPE_CHECKING:
     from sawlog.builder.selection.policy import Policy
-    from sawlog.findings import Change, Report, WhatIf, Why
+    from sawlog.findings import Change, Report, Stability, WhatIf, Why
 
 _LOOK = 64
 
@@ -113,6 +113,12 @@ class Recorded:
         from sawlog.whatif import what_if
 
         return what_if(self, Other(policy, budget, reserve, api, model))
+
+    def stability(self) -> Stability:
+        """How much of each packet the next one keeps, every break by its cause; `prefixes`."""
+        from sawlog.prefixes import stability
+
+        return stability(self)
 
     def step_of_call(self, call_id: str) -> int:
         """The step that asked for the call of that provider id. Raises NoStep."""

@@ -34,3 +34,16 @@ def test_under_half_the_budget_every_packet_is_taken(file: Path, log: AgentLog) 
             else:
                 assert (made.reason, bool(made.needs)) == ("cannot_fit", True)
         assert differing
+
+
+@every_file
+def test_every_break_of_the_prefix_has_a_cause(file: Path, log: AgentLog) -> None:
+    """Must-show 9: what is not kept of a packet is named by what the log says happened."""
+    for one in import_path(log, file):
+        found = log.read(one.session).stability()
+        assert len(found.steps) == max(0, one.steps - BEGUN_BEFORE.get(file.stem, 0) - 1)
+        for step in found.steps:
+            assert "unnamed" not in step.causes
+            assert bool(step.causes) == (
+                step.kept_entries < step.entries or step.kept < step.size - 8
+            )

@@ -10,7 +10,19 @@ from typing import Annotated
 
 import typer
 
-from sawlog.cli import audit, demo, doctor, errors, evaluate, exchange, packet, show, what_if, why
+from sawlog.cli import (
+    audit,
+    cache,
+    demo,
+    doctor,
+    errors,
+    evaluate,
+    exchange,
+    packet,
+    show,
+    what_if,
+    why,
+)
 from sawlog.cli.place import Settings
 from sawlog.cli.quick import QuickCommand, QuickGroup
 
@@ -47,6 +59,7 @@ for _name, _verb, _short in (
     ("why", why.why, "Say why a text or an item was or was not seen at a step."),
     ("diff", audit.diff, "Show what two packets differ in."),
     ("what-if", what_if.what_if, "List the steps that would differ under other rules."),
+    ("cache", cache.cache, "Show what each request keeps of the one before it."),
     ("verify", audit.verify, "Replay every step, check chain and contents."),
     ("export", exchange.export, "Write a session as JSON lines."),
     ("salvage", exchange.salvage, "Save what is whole of a damaged session."),
