@@ -11,8 +11,8 @@ from sawlog.store.events.base import Named
 
 Measure = Callable[[Entry], int]
 
-_OVERHEAD = 4
-_MEDIA = 1600
+FRAME = 4
+MEDIUM = 1600
 
 
 def _utf8_quarter(entry: Entry) -> int:
@@ -22,9 +22,9 @@ def _utf8_quarter(entry: Entry) -> int:
     scale images down before they count them.
     """
     if entry.part == "media":
-        return _MEDIA + _OVERHEAD
+        return MEDIUM + FRAME
     size = _bytes(entry.text) + _bytes(entry.name) + _bytes(entry.call_id)
-    return (size + 3) // 4 + _OVERHEAD
+    return (size + 3) // 4 + FRAME
 
 
 def _bytes(text: str) -> int:
@@ -39,7 +39,7 @@ def _utf8_bytes(entry: Entry) -> int:
 def _lab_estimator(entry: Entry) -> int:
     """The lab's estimate of text, name and call id; a medium as under `utf8-quarter`."""
     if entry.part == "media":
-        return _MEDIA
+        return MEDIUM
     return estimate("\n".join((entry.text, entry.name, entry.call_id)))
 
 
@@ -50,9 +50,25 @@ MEASURES: dict[Named, Measure] = {
 }
 
 
+def install(name: Named, measure: Measure) -> None:
+    """Make a measure known under a name that says all it depends on; the same name is the same one.
+
+    Raises ValueError for a name that is known.
+    """
+    if name in MEASURES:
+        raise ValueError(f"the measure {name} is installed already")
+    MEASURES[name] = measure
+
+
+def any_measure() -> Measure:
+    """A measure for who shows entries again and needs no counts: those of a packet are recorded."""
+    return _utf8_quarter
+
+
 def measure_of(name: Named) -> Measure:
     """The measure of that name and number. Raises UnknownNumber when it is not installed."""
     found = MEASURES.get(name)
     if found is None:
-        raise UnknownNumber(f"the measure {name} is not installed")
+        more = ": load it with sawlog.tokens.token_measure" if "/" in name.name else ""
+        raise UnknownNumber(f"the measure {name} is not installed{more}")
     return found

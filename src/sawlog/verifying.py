@@ -24,7 +24,7 @@ from sawlog.builder.assembly import Assembly
 from sawlog.builder.build import Built, Cache, Sending, bindings_of, build
 from sawlog.builder.draft import Refusal
 from sawlog.builder.manifest import BadManifest
-from sawlog.builder.measure import measure_of
+from sawlog.builder.measure import any_measure, measure_of
 from sawlog.builder.policy import AS_RECORDED
 from sawlog.builder.projector import FOLD, fold
 from sawlog.builder.replay import (
@@ -194,7 +194,7 @@ class _Verification:
         used = self.stored_assembly
         if used is None or used.refs[:] != refs[: len(used.refs)]:
             self.window.prefetch(refs)
-            used = Assembly(measure_of(packet.measure))
+            used = Assembly(any_measure())
         profile = self.session.profile_of(packet)
         out = replayed(packet, refs, self.window, profile, bindings_of(after), used)
         self.stored_assembly = used
@@ -203,7 +203,7 @@ class _Verification:
     def _cold(self, step: int, packet: PacketBuilt, before: State, refs: Sequence[Ref]) -> None:
         try:
             rules = rules_of(packet, self.session.policy_of(before), self.window)
-            _ = rules.selection
+            _ = rules.selection, measure_of(rules.measure)
         except UnknownNumber:
             self.not_installed += 1  # the manifest and its frozen forms need no policy
             return
