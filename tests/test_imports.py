@@ -109,6 +109,8 @@ HOUSE: dict[str, Room] = {
         ("providers/*",),
         ("builder render", "builder/profiles.py", "store values", "msgspec", "httpx"),
     ),
+    # A measure that needs a package of its own.
+    "tokens": Room(("tokens.py",), ("builder", "store values", "tiktoken")),
     # Files around an agent: looked at, watched, read for instructions.
     "workspace": Room(
         ("files.py", "gitversion.py", "instructions.py", "workspace.py"),
