@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from sawlog.builder.contents import Contents, text_of
 from sawlog.builder.facts import Pending
 from sawlog.builder.inbox import claimable
 from sawlog.builder.state import State
 from sawlog.driver import Driver
-from sawlog.store.content import Part
+from sawlog.store.content import Part, TextPart
 from sawlog.store.envelope import NewEvent
 from sawlog.store.errors import ConfigError
 from sawlog.store.event import Event
@@ -75,7 +76,8 @@ class Claims:
     def _decide(self, batch: Sequence[Pending]) -> Sequence[Waiting] | None:
         asked = tuple(one.id for one in batch)
         if asked != self._asked:
-            messages = [_waiting(self._driver.window.event(one.seq)) for one in batch]
+            window = self._driver.window
+            messages = [_waiting(window.event(one.seq), window) for one in batch]
             accepted = messages if self._hook is None else self._hook(messages)
             self._accepted = _checked(accepted, messages)
             self._asked = asked
@@ -104,7 +106,14 @@ def _checked(
     return accepted
 
 
-def _waiting(event: Event) -> Waiting:
+def _waiting(event: Event, contents: Contents) -> Waiting:
+    """A message as it was injected: its texts are texts, however long they are."""
     content = event.content
     assert isinstance(content, InboxInjected)
-    return Waiting(event.id, event.source, content.parts)
+    return Waiting(event.id, event.source, tuple(_whole(part, contents) for part in content.parts))
+
+
+def _whole(part: Part, contents: Contents) -> Part:
+    if not isinstance(part, TextPart) or isinstance(part.text, str) or part.text.is_preview:
+        return part
+    return TextPart(text_of(part.text, contents))
