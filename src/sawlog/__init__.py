@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sawlog.agentlog import AgentLog, open
     from sawlog.builder.channels import CHANNELS, Channel, Channels
+    from sawlog.builder.gateway import GatewayVerdict
     from sawlog.builder.policy import Rules
     from sawlog.builder.profiles import Profile, profile_of
     from sawlog.builder.selection.policydoc import policy_from, policy_from_toml
@@ -35,6 +36,7 @@ __all__ = [
     "Channel",
     "Channels",
     "FileObjects",
+    "GatewayVerdict",
     "Profile",
     "Recorded",
     "RecordedStep",
@@ -63,6 +65,7 @@ _EXPORTS: dict[str, str] = {
     "Channel": "sawlog.builder.channels",
     "Channels": "sawlog.builder.channels",
     "FileObjects": "sawlog.store.objects",
+    "GatewayVerdict": "sawlog.builder.gateway",
     "Profile": "sawlog.builder.profiles",
     "Recorded": "sawlog.recorded",
     "RecordedStep": "sawlog.recorded",
