@@ -46,6 +46,7 @@ from sawlog.store.events.conversation import (
     ToolStarted,
 )
 from sawlog.store.events.world import Tool, ToolsChanged
+from sawlog.store.text import Text
 
 Gateway = Callable[[Call], GatewayVerdict]
 """A caller's own gateway. It is asked when the reply arrives and again when the call is started, by
@@ -233,11 +234,12 @@ class Checks:
 
     def _approved(self, waiting: Waiting) -> bool:
         """True when the newest approval that was asked for this call was given."""
-        asked, given = "", False
+        asked: Text = ""
+        given = False
         for event in self._driver.events(waiting.seq):
             match event.content:
                 case ApprovalRequested(call=call, approval=approval) if call == waiting.id:
-                    asked, given = str(approval), False
+                    asked, given = approval, False
                 case ApprovalDecided(approval=approval, allow=allow) if approval == asked != "":
                     asked, given = "", allow
                 case _:
@@ -252,7 +254,7 @@ class Checks:
             return None
         if callable(gateway):
             verdict = cast("object", gateway(call))
-            if not isinstance(verdict, GatewayVerdict) or verdict.kind not in (ALLOW, DENY, ASK):
+            if not isinstance(verdict, GatewayVerdict) or not _is_whole(verdict):
                 raise ToolError(
                     f"the gateway gave {verdict!r} for the call {call.event_id}: it gives a "
                     "GatewayVerdict that allows, denies or asks"
@@ -306,6 +308,9 @@ class Checks:
                 _ = call.args
             except InvalidArguments as error:
                 return _plain(str(error))
+            except Exception:
+                # A check of the function's own that broke; the reason stands without it.
+                return ""
         return ""
 
     def _checked(self, call: Call, verdict: str, reason: str) -> NewEvent:
@@ -321,6 +326,12 @@ def _refusal(call: Call, why: str) -> CallDenied:
         "it does not run",
         reason=why,
     )
+
+
+def _is_whole(verdict: GatewayVerdict) -> bool:
+    """True for a verdict that says one of three things, in texts; its type does not see to it."""
+    texts = cast("tuple[object, ...]", (verdict.reason, verdict.path))
+    return verdict.kind in (ALLOW, DENY, ASK) and all(isinstance(one, str) for one in texts)
 
 
 def _is_absolute(folder: str) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from pydantic import BaseModel, model_validator
 
 import sawlog
 from sawlog.agentlog import AgentLog
@@ -501,9 +502,11 @@ def test_a_gateway_that_fails_loses_no_reply_and_runs_nothing(log: AgentLog) -> 
         broken = False
         with s.tool(call) as tool:
             tool.result("ran")
-    with log.session("task", gateway=lambda call: True) as s:  # type: ignore[arg-type, return-value]
-        with pytest.raises(ToolError, match="gave True for the call"), s.tool(one(s)):
-            raise AssertionError("it was not started")
+    for wrong in (True, GatewayVerdict("maybe", ""), GatewayVerdict(DENY, 7)):  # type: ignore[arg-type]
+        given: Any = wrong
+        with log.session("task", gateway=lambda call: given) as s:  # noqa: B023
+            with pytest.raises(ToolError, match="^the gateway gave "), s.tool(one(s)):
+                raise AssertionError("it was not started")
     assert told(log) == [("ok", "ran")]
 
 
@@ -583,3 +586,23 @@ def test_tasks_are_refused_what_is_denied(log: AgentLog) -> None:
         run(work())
     assert told(log) == [("ok", '{"only":"","failed":0}')]
     sound(log, "task")
+
+
+class Odd(BaseModel):
+    """An argument that checks itself, badly."""
+
+    n: int
+
+    @model_validator(mode="before")
+    @classmethod
+    def broken(cls, value: Any) -> Any:
+        raise ZeroDivisionError
+
+
+def test_a_check_of_a_tools_own_that_breaks_loses_no_reply(log: AgentLog) -> None:
+    def odd(one: Odd) -> None:
+        """Do."""
+
+    with log.session("task") as s:
+        assert not list(asked(s, Asked("odd", {"one": {"n": "one"}}), tools=[odd]))
+    assert payloads(log, ToolDenied)[0].reason == "invalid_arguments"
