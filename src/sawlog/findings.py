@@ -207,6 +207,29 @@ class Stability(msgspec.Struct, frozen=True):
         return tuple(one for one in self.steps if one.causes)
 
 
+class Stale(msgspec.Struct, frozen=True):
+    """A text in a session's packets that holds no longer.
+
+    `kind` is `file`, `item` or `world`; `name` the path, the source's id or the section. `seq` is
+    the event whose text is shown. `why` is `changed`, `removed` (the file is gone), `restored`
+    (it is again as shown, and a notice says otherwise), `withdrawn`, `expired`, `superseded`,
+    `overturned` or `replaced` (by something newer); `shown` the version that
+    the text is of, `now` the newest one, as far as they have names. `by` is `log` or `workspace`,
+    whichever says so, and `cause` the event that does (0: none). `labelled`: a notice in the packet
+    says so already.
+    """
+
+    kind: str
+    name: str
+    seq: int
+    why: str
+    shown: str
+    now: str
+    by: str
+    cause: int
+    labelled: bool
+
+
 class Told(msgspec.Struct, frozen=True):
     """An entry in short, for people."""
 

@@ -24,13 +24,20 @@ def rules_of(packet: PacketBuilt, policy: PolicySet | None, contents: Contents) 
     """
     if policy is None:
         return Rules(packet.policy, packet.measure)
+    rules = rules_from(policy, contents)
+    stages = rules.stages if policy.policy == packet.policy else None
+    return Rules(packet.policy, packet.measure, rules.window, rules.reserve, stages)
+
+
+def rules_from(policy: PolicySet, contents: Contents) -> Rules:
+    """The rules that `policy.set` says, for packets to come. Raises as `rules_of`."""
     text = text_of(policy.policy_text, contents)
     return Rules(
-        packet.policy,
-        packet.measure,
+        policy.policy,
+        policy.measure,
         policy.window,
         policy.reserve,
-        _stages(text) if text and policy.policy == packet.policy else None,
+        _stages(text) if text else None,
     )
 
 

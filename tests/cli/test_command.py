@@ -17,8 +17,8 @@ from tests.cli.command import one_sentence, sawlog, spawned
 from tests.fresh import imported_modules
 
 VERBS = (
-    "demo", "import", "ls", "show", "packet", "why", "diff", "what-if", "cache", "verify",
-    "export", "salvage", "migrate", "doctor", "eval",
+    "demo", "import", "ls", "show", "packet", "why", "diff", "what-if", "cache", "stale",
+    "verify", "export", "salvage", "watch", "migrate", "doctor", "eval",
 )  # fmt: skip
 
 

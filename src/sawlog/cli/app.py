@@ -20,6 +20,7 @@ from sawlog.cli import (
     exchange,
     packet,
     show,
+    stale,
     what_if,
     why,
 )
@@ -60,9 +61,11 @@ for _name, _verb, _short in (
     ("diff", audit.diff, "Show what two packets differ in."),
     ("what-if", what_if.what_if, "List the steps that would differ under other rules."),
     ("cache", cache.cache, "Show what each request keeps of the one before it."),
+    ("stale", stale.stale, "List what a session shows that is no longer so."),
     ("verify", audit.verify, "Replay every step, check chain and contents."),
     ("export", exchange.export, "Write a session as JSON lines."),
     ("salvage", exchange.salvage, "Save what is whole of a damaged session."),
+    ("watch", stale.watch, "Record when files that a session shows change."),
     ("migrate", exchange.migrate, "Make or upgrade the tables of a store."),
     ("doctor", doctor.doctor, "Look the store and the installation over."),
 ):
