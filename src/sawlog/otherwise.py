@@ -114,6 +114,14 @@ class Other(msgspec.Struct, frozen=True):
         )
 
 
+def is_built_in(name: str) -> bool:
+    """True for the name of a policy that comes with this release, whatever number stands behind."""
+    from sawlog.builder.selection.policy import POLICIES
+
+    known = {policy.name for policy in POLICIES.values()}
+    return name in HISTORY_POLICIES or name.partition("@")[0] in known
+
+
 def _built_in(name: str) -> Rules:
     name, _, number = name.partition("@")
     if not number:

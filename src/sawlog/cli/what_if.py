@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,7 +12,6 @@ from sawlog.cli.quick import whole_number
 from sawlog.cli.show import All, Json, SessionName
 
 if TYPE_CHECKING:
-    from sawlog.builder.selection.policy import Policy
     from sawlog.findings import Differs, Moved, WhatIf
     from sawlog.otherwise import Other
     from sawlog.recorded import Recorded
@@ -99,16 +98,16 @@ def what_if(
         _print(found, other, everything)
 
 
-def _policy(given: str) -> str | Policy | None:
+def _policy(given: str) -> Any:
+    """The name of a built-in policy, the policy of a file, or None."""
     if not given:
         return None
-    from sawlog.builder.selection.policy import POLICIES
-    from sawlog.labs.comparing import policy_named
-    from sawlog.otherwise import HISTORY_POLICIES
+    from sawlog.otherwise import is_built_in
 
-    built_in = {policy.name for policy in POLICIES.values()}
-    if given in HISTORY_POLICIES or given.partition("@")[0] in built_in:
+    if is_built_in(given):
         return given
+    from sawlog.labs.comparing import policy_named
+
     return policy_named(given)
 
 
