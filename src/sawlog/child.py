@@ -47,7 +47,8 @@ class Handing(Isolating):
         that you were shown, or a file that you read, with its lines, as in a.py:3-9), and the
         questions that you leave open.
 
-        A tool for the child's model, `c.tools([..., c.hand_over])`, or for the caller's own code.
+        For the caller's own code, or a tool for the child's model, which may be called again:
+        `c.tools([..., sawlog.tool(c.hand_over, effect="idempotent")])`.
         Raises InvalidItem, naming each fault and the evidence that this session's log does not
         hold, and Conflict for a second, other hand-over.
         """

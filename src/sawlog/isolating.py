@@ -119,13 +119,14 @@ class Isolating(Surroundings):
             reference = capture(AgentLog(self._log), name)
             if reference.session == self._driver.row.id.hex():
                 raise ConfigError("a session cannot refer to itself")
-            state = self._driver.catch_up()
+            offers = self._driver.catch_up().offers
             others = {
-                one.source_id
-                for one in state.offers
-                if one.channel == REFERENCE and not one.withdrawn
+                one.source_id for one in offers if one.channel == REFERENCE and not one.withdrawn
             }
-            if reference.session not in others and len(others) >= MOST:
+            known = self._newest(REFERENCE, reference.session)
+            if known is not None and _text(known, self._driver.window) == reference.text:
+                return known.id
+            if known is None and len(others) >= MOST:
                 raise ConfigError(
                     f"{MOST} sessions are referred to already: withdraw one with "
                     f"withdraw({REFERENCE!r}, id)"
@@ -137,7 +138,6 @@ class Isolating(Surroundings):
                 version=str(reference.captured),
                 title=reference.label,
                 locator=f"session:{reference.session}",
-                key=f"reference {reference.session} {reference.captured}",
                 **self._scope(),
             )
 

@@ -72,8 +72,10 @@ def read(
     """Lines `start` to `end` (0: the last one) of a file, in at most `most` bytes and a notice.
 
     Raises InvalidArguments, which a model can mend, when there is no such file, line or content;
-    OutsideRoot for a path that leads out of the root.
+    OutsideRoot for a path that leads out of the root; ToolError for a bound below 1.
     """
+    if most < 1:
+        raise ToolError(f"{most} bytes have no room for a text: read 1 or more")
     if start < 1 or (end and end < start):
         raise InvalidArguments(f"{start} to {end} are no lines: they count from 1")
     try:

@@ -313,7 +313,7 @@ class Session(Isolating):
         """
         label = checked_label(name)
         row = self._log.session(f"{self.name or self.id}/{label}", create=True)
-        opened = msgspec.structs.replace(self._opened, wait=0.0, pre_step=None)
+        opened = msgspec.structs.replace(self._opened, pre_step=None)
         return ChildSession(self, label, task, tuple(required_for), self._log, row, opened)
 
     # --- the log underneath ----------------------------------------------------------------------

@@ -37,8 +37,9 @@ def shown(
         if as_ != "ends" and limit is None:
             raise ToolError(f"as_={as_!r} is for texts above a limit: give one")
         return (TextPart(text),), []
-    if as_ != "ends" and limit < LEAST_LIMIT:
-        raise ToolError(f"a limit of {limit} bytes has no room for {as_!r}: give {LEAST_LIMIT}")
+    least = LEAST if as_ == "ends" else LEAST_LIMIT
+    if limit < least:
+        raise ToolError(f"a limit of {limit} bytes has no room for {as_!r}: give {least} or more")
     found = short(text, limit - LEAST - 2)
     if found is None:
         value, blob = preview(text, limit)

@@ -159,7 +159,7 @@ class Surroundings(Telling):
 
     def _believed(self) -> dict[str, tuple[str, str]]:
         """What the log says of files: of those that it knows, and that items were taken from."""
-        state = self._driver.load()
+        state = self._driver.catch_up()
         known = _files(state.files.items())
         believed = {
             path: (file.version, "absent" if file.absent else "present")

@@ -136,7 +136,7 @@ def test_a_childs_model_hands_over_by_a_tool_and_mends_what_is_refused(log: Agen
     ]
     with provided(API, script) as (fake, client), log.session("task") as s:
         with s.child("look", "Find it.") as child:
-            child.tools([child.hand_over])
+            child.tools([sawlog.tool(child.hand_over, effect="idempotent")])
             while True:
                 reply = next_step(child, API).send(client)
                 if not reply.tool_calls:
@@ -297,7 +297,10 @@ def test_three_references_at_a_time(log: AgentLog) -> None:
         s.withdraw("session_reference", ids[0])
         s.refer("other3")
         body = stepped(s).body.decode()
-    assert "message 0" not in body and all(f"message {n}" in body for n in (1, 2, 3))
+        assert "message 0" not in body and all(f"message {n}" in body for n in (1, 2, 3))
+        s.withdraw("session_reference", ids[1])
+        s.refer("other0")  # as it was, and taken back: it is offered again
+        assert "message 0" in stepped(s).body.decode()
 
 
 def test_another_tenants_session_is_missing(log: AgentLog, tmp_path: Path) -> None:

@@ -135,6 +135,7 @@ def test_head_and_tail_are_the_default(log: AgentLog) -> None:
     [
         ({"as_": "error"}, "is for texts above a limit"),
         ({"as_": "error", "limit": 600}, "has no room"),
+        ({"limit": 500}, "has no room"),
         ({"as_": "diff", "limit": 4096}, "go together"),
         ({"against": "x", "limit": 4096}, "go together"),
         ({"as_": "best", "limit": 4096}, "not as 'best'"),

@@ -402,6 +402,8 @@ def test_read_gives_lines_and_the_version_of_the_whole_file(log: AgentLog, root:
                     run.read("a.py", root=root, **arguments)
             with pytest.raises(sawlog.SawlogError, match="there is no file 'b.py'"):
                 run.read("b.py", root=root)
+            with pytest.raises(ToolError, match="0 bytes have no room"):
+                run.read("a.py", root=root, most=0)
     version = digest(text)
     ranges = ["", "10-12", "399-400", "2-4"]
     assert seen(log) == [Saw("a.py", range=r, version=version) for r in ranges]
