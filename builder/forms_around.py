@@ -20,6 +20,7 @@ from sawlog.store.event import Event
 from sawlog.store.events.conversation import ToolFinished
 from sawlog.store.events.items import ItemOffered, ItemWithdrawn, TaskSet
 from sawlog.store.events.world import ObservationRecorded, WorldChanged
+from sawlog.store.jsontext import source_of
 
 _encode = msgspec.json.Encoder().encode
 
@@ -48,7 +49,7 @@ def _section(event: Event, part: int, contents: Contents) -> tuple[str, str | No
             if not goal and not done_when:
                 return GOAL, None
             value = {"goal": text_of(goal, contents), "done_when": text_of(done_when, contents)}
-            return GOAL, _encode(value).decode()
+            return GOAL, source_of(value, GOAL)
         case WorldChanged(sections=sections):
             section = sections[part - 1]
             return section.name, None if section.removed else text_of(section.value, contents)

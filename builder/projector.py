@@ -137,7 +137,7 @@ def fold(state: State, event: Event) -> State:
         case InboxClaimed() | InboxCancelled():
             return inbox.left(state, content)
         case MeasureRecorded():
-            return replace(state, per_mille=content.per_mille)
+            return replace(state, per_mille=max(1, content.per_mille))
         case Unknown():
             if event.ignorable:
                 return state
