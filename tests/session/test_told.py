@@ -1,0 +1,149 @@
+"""What is stored, what is a candidate, what is shown: three sets, at the doors of a session."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from sawlog.agentlog import AgentLog
+from sawlog.builder.channels import CHANNELS
+from sawlog.session import Session
+from sawlog.step import Step
+from sawlog.store.events.items import ItemOffered
+from sawlog.store.events.world import Saw
+from tests.session.agents import next_step, one, sound, talker
+
+API = "openai-chat"
+
+
+def stepped(s: Session) -> Step:
+    s.user("go on")
+    step = next_step(s, API)
+    step.send(talker())
+    return step
+
+
+def texts(step: Step, kind: str = "observation") -> list[str]:
+    return [entry.text for entry in step.packet.entries if entry.kind == kind]
+
+
+def test_written_is_not_a_candidate_and_a_candidate_is_not_shown(log: AgentLog) -> None:
+    """S3-01: three queries over one fact give three answers, and each step chooses anew."""
+    fact = "The limit is 40 EUR."
+    with log.session("task") as s:
+        id = s.offer(fact, channel="verified_fact", source_id="limit", tenant="north")
+        [event] = [e for e in log.read("task").events() if isinstance(e.content, ItemOffered)]
+        assert event.id == id  # it is stored
+        step = stepped(s)
+        [verdict] = [one for one in step.packet.trace.verdicts if one.seq == event.seq]
+        assert (verdict.outcome, verdict.reason) == ("dropped", "out_of_scope")  # a candidate
+        assert fact not in step.body.decode()  # and not shown
+        s.task("answer", tenant="north")
+        step = stepped(s)
+        assert texts(step) == [fact]
+        assert [one.outcome for one in step.packet.trace.verdicts if one.seq == event.seq] == [
+            "selected"
+        ]
+        s.task("answer", tenant="south")
+        why = log.read("task").steps[1].why("limit")
+        assert [(one.candidate, one.present, one.reason) for one in why] == [
+            (True, False, "out_of_scope")
+        ]
+    sound(log, "task")
+
+
+def test_that_it_is_shown_makes_nothing_true(log: AgentLog) -> None:
+    """S0-77: a packet changes no label of what it shows."""
+    with log.session("task") as s:
+        s.offer("The earth is flat.", channel="web_content", source_id="page")
+        for _ in range(2):
+            entry = next(e for e in stepped(s).packet.entries if e.text == "The earth is flat.")
+            assert entry.trust == "untrusted"
+    [item] = [e.content for e in log.read("task").events() if isinstance(e.content, ItemOffered)]
+    assert isinstance(item, ItemOffered) and item.label.trust == "unverified"
+
+
+def test_a_fact_in_memory_goes_through_the_same_gates(log: AgentLog) -> None:
+    """S3-21: memory is retrieved, filtered and weighed; a tool's result is visible without it."""
+    with log.session("task", channels=CHANNELS.owned("memory")) as s:
+        s.offer("Prefers tabs.", channel="memory", source_id="style", observed_at="2026-01-02")
+        s.offer("Lives in the north.", channel="memory", source_id="home", valid_until=1)
+        s.offer("Prefers spaces.", channel="memory", source_id="old", repository="elsewhere")
+        with s.tool(one(s)) as run:
+            run.result("a result of a tool")
+        step = stepped(s)
+        assert texts(step) == ["Prefers tabs."]
+        assert "a result of a tool" in texts(step, "result")
+        reasons = {v.reason for v in step.packet.trace.verdicts if v.outcome == "dropped"}
+        assert reasons >= {"expired", "out_of_scope"}
+
+
+def test_what_a_step_needs_is_preloaded_and_the_rest_is_fetched_when_asked(log: AgentLog) -> None:
+    """S0-78: task, limits and a map in front; big texts by locator; a secret never."""
+    big = "row\n" * 50_000
+    with log.session("task") as s:
+        s.system("Never touch production.")
+        s.task("fix the refund")
+        s.offer("pay/: refunds", channel="repository_file", source_id="map")
+        s.offer(channel="secret_fixture", source_id="key", handle="vault:key")
+        with s.tool(one(s)) as run:
+            run.result(big, limit=1024)
+        body = stepped(s).body.decode()
+    for preloaded in ("Never touch production.", "fix the refund", "pay/: refunds"):
+        assert preloaded in body
+    assert len(body) < 8_000 and f"sha256:{hashlib.sha256(big.encode()).hexdigest()}" in body
+    assert "vault:key" not in body
+
+
+def test_whatever_changes_withdraws_the_old_view_and_names_the_cause(
+    log: AgentLog, tmp_path: Path
+) -> None:
+    """S2-16: a file, a memory, a schema, a permission."""
+    (tmp_path / "a.py").write_text("1")
+    with log.session("task") as s:
+        s.environment(permissions={"filesystem": "write"})
+        s.offer("Prefers tabs.", channel="memory", source_id="style")
+        s.offer("pay(amount)", channel="tool_schema", source_id="pay")
+        with s.tool(one(s)) as run:
+            run.result(run.read("a.py", root=tmp_path))
+        before = stepped(s)
+        sent = list(before.packet.entries)
+        (tmp_path / "a.py").write_text("2")
+        s.workspace(tmp_path)
+        s.withdraw("memory", "style", "the user took it back")
+        s.withdraw("tool_schema", "pay", "the server was updated")
+        s.environment(permissions={"filesystem": "read"})
+        after = stepped(s)
+        assert list(after.packet.entries)[: len(sent)] == sent, "what was sent stays"
+        notices = texts(after, "notice")
+        assert len(notices) == 3
+        for cause in ('The file "a.py" changed', "the user took it back", "the server was updated"):
+            assert any(cause in text for text in notices)
+        assert "filesystem: read (was write)" in texts(after, "world")[-1]
+    sound(log, "task")
+
+
+def test_every_message_carries_its_source(log: AgentLog) -> None:
+    """S2-19: a skill, a background completion, a session, a file: none is guessed from its text."""
+    with log.session("other") as s:
+        s.user("talk")
+    with log.session("task") as s:
+        s.user("talk")
+        s.offer("talk", channel="skill", source_id="review")
+        s.inject("talk", source="hook:background", wakes=True)
+        s.refer("other")
+        s.file_changed("talk")
+        s.offer("talk", channel="tool_observation", source_id="t", saw=[Saw("talk")])
+        stepped(s)
+    told = ("message.user", "item.offered", "inbox.injected", "file.changed")
+    found = [(e.type, e.source) for e in log.read("task").events() if e.type in told]
+    assert found == [
+        ("message.user", "user"),
+        ("item.offered", "skill"),
+        ("inbox.injected", "hook:background"),
+        ("item.offered", "session_reference"),
+        ("file.changed", "watch"),
+        ("item.offered", "tool_observation"),
+        ("message.user", "user"),
+        ("message.user", "hook:background"),
+    ]
