@@ -214,17 +214,17 @@ def test_the_header_is_the_system_texts_and_then_the_tools() -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "quarter", "size"),
+    ("made", "quarter", "size", "lab"),
     [
-        (entry("user", ""), 4, 0),
-        (entry("user", "abcd"), 5, 4),
-        (entry("user", "abcde"), 6, 5),
-        (entry("user", "é\U0001f600\ud83d"), 7, 9),
-        (entry("call", "{}", name="read", call_id="c1"), 6, 8),
-        (entry("user/media", "sha256:00", data=b"x" * 9000), 1604, 9),
+        (entry("user", ""), 4, 0, 1),
+        (entry("user", "abcd"), 5, 4, 1),
+        (entry("user", "abcde"), 6, 5, 1),
+        (entry("user", "é\U0001f600\ud83d"), 7, 9, 3),
+        (entry("call", "{}", name="read", call_id="c1"), 6, 8, 4),
+        (entry("user/media", "sha256:00", data=b"x" * 9000), 1604, 9, 1600),
     ],
 )
-def test_measures_are_frozen(made: Entry, quarter: int, size: int) -> None:
+def test_measures_are_frozen(made: Entry, quarter: int, size: int, lab: int) -> None:
     found: dict[str, Any] = {str(name): measure(made) for name, measure in MEASURES.items()}
-    assert found == {"utf8-quarter@1": quarter, "utf8-bytes@1": size}
+    assert found == {"utf8-quarter@1": quarter, "utf8-bytes@1": size, "lab-estimator@1": lab}
     assert measure_of(Named("utf8-bytes"))(replace(made, text=made.text + "z")) == size + 1
