@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from sawlog.builder.item import is_blank
 from sawlog.isolating import Isolating
-from sawlog.store.errors import ConfigError, InvalidItem
+from sawlog.store.errors import ConfigError, Conflict, InvalidItem
 from sawlog.store.events.world import Saw
 
 CHANNEL = "handover"
@@ -49,8 +49,8 @@ class Handing(Isolating):
 
         For the caller's own code, or a tool for the child's model, which may be called again:
         `c.tools([..., sawlog.tool(c.hand_over, effect="idempotent")])`.
-        Raises InvalidItem, naming each fault and the evidence that this session's log does not
-        hold, and Conflict for a second, other hand-over.
+        Raises InvalidItem: `invalid_handover`, naming each fault and the evidence that this
+        session's log does not hold; `handed_over_already` for a second, other hand-over.
         """
         self._hand_over(result, evidence or (), open_questions or ())
         return "handed over"
@@ -62,17 +62,25 @@ class Handing(Isolating):
 
         handed = checked(result, evidence, open_questions)
         saw = [one for ref in handed.evidence for one in self._evidence(ref)]
-        self._parent.offer(
-            handed.text,
-            channel=CHANNEL,
-            source_id=self._label,
-            title=f"hand-over of {self._label}",
-            locator=f"session:{self._driver.row.id.hex()}",
-            required_for=self._required_for,
-            saw=tuple(dict.fromkeys(saw)),
-            key=self._key,
-            **self._parent._scope(),
-        )
+        try:
+            self._parent.offer(
+                handed.text,
+                channel=CHANNEL,
+                source_id=self._label,
+                title=f"hand-over of {self._label}",
+                locator=f"session:{self._driver.row.id.hex()}",
+                required_for=self._required_for,
+                saw=tuple(dict.fromkeys(saw)),
+                key=self._key,
+                **self._parent._scope(),
+            )
+        except Conflict:
+            if not self.handed_over:
+                raise
+            # A model that hands over again is to read why not: this is no fault of its agent.
+            raise InvalidItem(
+                "handed_over_already", "the result was handed over already, and that one counts"
+            ) from None
 
     def _evidence(self, ref: str) -> list[Saw]:
         """The file that a piece of evidence is of; the child's log holds it, or InvalidItem."""

@@ -401,7 +401,8 @@ class ChildSession(Handing, Session):
         """
         super().acquire(wait=wait)
         try:
-            self.user(self._task_given, key="child.task")
+            task = MessageUser((TextPart(self._task_given),), origin="parent")
+            self._append([self._new(task, "harness", key="child.task")])
         except BaseException:
             self.release()
             raise
