@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import sawlog
 from sawlog.agentlog import AgentLog
+from sawlog.builder.item import Authority
 from sawlog.session import Session
 from sawlog.step import Step
 from sawlog.store.errors import ConfigError, Refused
@@ -117,6 +119,40 @@ def test_rules_as_items_hold_for_their_folder(log: AgentLog) -> None:
             assert [reason for _, reason in item_reasons(step)].count("out_of_scope") == 2 - count
 
 
+def test_rules_of_organisation_team_and_user_hold_in_their_scopes_and_by_authority(
+    log: AgentLog,
+) -> None:
+    """All three hold together; where they contradict, the one with more authority does."""
+    rules = {
+        "organisation_rule": ("developer", {"tenant": "north"}),
+        "team_rule": ("repository", {"repository": "shop"}),
+    }
+    channels = sawlog.CHANNELS.extended(
+        {
+            name: replace(sawlog.CHANNELS["repository_rule"], authority=Authority(authority))
+            for name, (authority, _) in rules.items()
+        }
+    )
+    scopes: dict[str, dict[str, Any]] = {name: scope for name, (_, scope) in rules.items()}
+    scopes["user_instruction"] = {}
+    for repository, expected in (
+        ("shop", ["organisation_rule", "team_rule", "user_instruction"]),
+        ("docs", ["organisation_rule", "user_instruction"]),
+    ):
+        with log.session(repository, channels=channels) as s:
+            s.task("fix it", tenant="north", repository=repository)
+            for channel, scope in scopes.items():
+                text = f"A rule: {channel}"
+                s.offer(text, channel=channel, source_id=f"own-{channel}", **scope)
+                text = f"Commits: {channel}"
+                s.offer(text, channel=channel, source_id="c", canonical="commits", **scope)
+            texts = shown(stepped(s))
+        assert sorted(t for t in texts if t.startswith("A rule")) == [
+            f"A rule: {channel}" for channel in expected
+        ]
+        assert [t for t in texts if t.startswith("Commits")] == ["Commits: organisation_rule"]
+
+
 def test_two_tools_of_one_name_are_refused_and_two_descriptions_of_one_are_none(
     log: AgentLog,
 ) -> None:
@@ -183,7 +219,7 @@ def test_another_tenants_log_is_another_log(tmp_path: Path) -> None:
 
 def test_the_key_of_a_secret_tool_is_nowhere(tmp_path: Path) -> None:
     """Neither in a packet, nor in a trace, nor in a byte of the store."""
-    key = "sk-live-5f0c9a7e21"
+    key = "no-real-key-5f0c9a7e21"
     with sawlog.open(str(tmp_path / "agent.db")) as log:
         with log.session("task", secrets={"vault:pay": key}) as s:
             s.offer(channel="secret_fixture", source_id="pay-key", handle="vault:pay")
