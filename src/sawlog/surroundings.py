@@ -84,12 +84,13 @@ class Surroundings(Telling):
             return found
 
     def _seen_in(self, root: str | os.PathLike[str]) -> list[str]:
-        """The paths in a root that the log knows of."""
+        """The folders in a root that hold a file that the log knows of."""
         found: list[str] = []
-        for path in _files(self._driver.load().files.items()):
+        files = _files(self._driver.load().files.items())
+        for folder in dict.fromkeys(os.path.dirname(path) for path in files):
             with suppress(OutsideRoot, ValueError):  # of another root, or no path at all
-                within(path, root)
-                found.append(path)
+                within(folder, root)
+                found.append(folder)
         return found
 
     def environment(
