@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sawlog.agentlog import AgentLog, open
     from sawlog.builder.channels import CHANNELS, Channel, Channels
     from sawlog.builder.gateway import GatewayVerdict
+    from sawlog.builder.item import Authority, Kind, Retention, Sensitivity, Trust
     from sawlog.builder.policy import Rules
     from sawlog.builder.profiles import Profile, profile_of
     from sawlog.builder.selection.policydoc import policy_from, policy_from_toml
@@ -32,20 +33,25 @@ if TYPE_CHECKING:
 __all__ = [
     "CHANNELS",
     "AgentLog",
+    "Authority",
     "Call",
     "Channel",
     "Channels",
     "FileObjects",
     "GatewayVerdict",
+    "Kind",
     "Profile",
     "Recorded",
     "RecordedStep",
     "Reply",
+    "Retention",
     "Rules",
     "SawlogError",
+    "Sensitivity",
     "Session",
     "Step",
     "ToolRun",
+    "Trust",
     "__version__",
     "errors",
     "event",
@@ -59,22 +65,27 @@ __all__ = [
 # Public name -> the module that holds it, or the module of that name itself. Whatever is named here
 # is imported above under TYPE_CHECKING, too, and listed in __all__.
 _EXPORTS: dict[str, str] = {
-    "CHANNELS": "sawlog.builder.channels",
     "AgentLog": "sawlog.agentlog",
+    "Authority": "sawlog.builder.item",
+    "CHANNELS": "sawlog.builder.channels",
     "Call": "sawlog.call",
     "Channel": "sawlog.builder.channels",
     "Channels": "sawlog.builder.channels",
     "FileObjects": "sawlog.store.objects",
     "GatewayVerdict": "sawlog.builder.gateway",
+    "Kind": "sawlog.builder.item",
     "Profile": "sawlog.builder.profiles",
     "Recorded": "sawlog.recorded",
     "RecordedStep": "sawlog.recorded",
     "Reply": "sawlog.step",
+    "Retention": "sawlog.builder.item",
     "Rules": "sawlog.builder.policy",
     "SawlogError": "sawlog.store.errors",
+    "Sensitivity": "sawlog.builder.item",
     "Session": "sawlog.session",
     "Step": "sawlog.step",
     "ToolRun": "sawlog.toolrun",
+    "Trust": "sawlog.builder.item",
     "errors": "sawlog.store.errors",
     "event": "sawlog.store.events.registry",
     "open": "sawlog.agentlog",

@@ -57,7 +57,8 @@ class Telling:
         """Say what the session is for; the same again appends nothing.
 
         Goal and completion condition are in every packet from here on. `requirements` are names
-        that some item must satisfy, or a step is refused with `needs_context`. `repository`,
+        that some item must satisfy, or a step is refused with `needs_context`; so must each of
+        `topics` be covered by a trusted item. `repository`,
         `path`, `task` and `tenant` are the scope: items of another one stay out. `phase` chooses
         the policy's working set.
         """

@@ -12,7 +12,8 @@ from sawlog.builder.selection.choosing import Cap, Phase, Relevance, WorkingSet
 from sawlog.builder.selection.measure import GIVEN, LAB_ESTIMATOR, UTF8_BYTES, cut_to, measured
 from sawlog.builder.selection.policy import DEFAULT, Policy
 from sawlog.builder.selection.stages import StageUse
-from sawlog.store.errors import InvalidItem, UnknownNumber
+from sawlog.builder.selection.task import Task
+from sawlog.store.errors import InvalidItem, Refused, UnknownNumber
 from sawlog.store.events.base import Named
 from tests.builder.selection.cases import ids, one, read, run, why
 
@@ -239,3 +240,18 @@ def test_zones_by_kind() -> None:
     assert zone_of(one("a", "artifact", zone="goal")) == "goal"
     doubtful = one("a", "instruction", authority="user", trust="unverified")
     assert zone_of(doubtful) == "retrieved"
+
+
+@pytest.mark.parametrize("vector", SEED["budget_vectors"])
+def test_the_budget_is_the_window_without_fixed_input_and_reserve(vector: dict[str, Any]) -> None:
+    """S3-02: what is fixed is never dropped for a budget that would be negative."""
+    task = Task(
+        budget=vector["window"], fixed=vector["fixed_input"], reserve=vector["output_reserve"]
+    )
+    if isinstance(vector["candidate_budget"], int):
+        assert task.available == vector["candidate_budget"]
+        return
+    with pytest.raises(Refused) as caught:
+        assert task.available
+    assert caught.value.reason == "cannot_fit"
+    assert str(vector["fixed_input"]) in str(caught.value)
