@@ -126,6 +126,7 @@ HOUSE: dict[str, Room] = {
             "bindings.py",
             "calibrating.py",
             "call.py",
+            "casemaking.py",
             "checking.py",
             "child.py",
             "claims.py",

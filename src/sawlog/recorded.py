@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from sawlog.bindings import Bindings
 from sawlog.builder.build import Sending
@@ -36,6 +36,7 @@ from sawlog.window import Window
 
 if TYPE_CHECKING:
     from sawlog.builder.selection.policy import Policy
+    from sawlog.builder.trace import Trace
     from sawlog.findings import Change, Report, Stability, WhatIf, Why
 
 _LOOK = 64
@@ -371,6 +372,21 @@ class RecordedStep:
         from sawlog.audit import why
 
         return why(self.session, self.number, text)
+
+    def trace(self) -> Trace | None:
+        """The step's trace, computed again: a verdict for each candidate, every break by its cause.
+
+        None where the policy that it was built by is not installed. Raises NoStep, BlobMissing.
+        """
+        from sawlog.weighing import trace
+
+        return trace(self.session, self.packet)
+
+    def case(self, expect: Iterable[str] = ()) -> dict[str, Any]:
+        """The step as a case that policies are compared on; see `casemaking.case`."""
+        from sawlog.casemaking import case
+
+        return case(self.session, self.number, expect)
 
     def diff(self, other: int) -> list[Change]:
         """What this step's packet has that another's has not, and the other way round."""

@@ -16,6 +16,7 @@ from sawlog.builder.contents import Contents, text_of
 from sawlog.builder.draft import Refusal
 from sawlog.builder.measure import measure_of
 from sawlog.builder.policy import Rules
+from sawlog.builder.projector import fold_all
 from sawlog.builder.replay import sent_under
 from sawlog.builder.selection.candidate import Candidate
 from sawlog.builder.state import State
@@ -91,6 +92,12 @@ def weighed(session: Recorded, packet: StepPacket, before: State) -> Weighed:
         frozenset(task_of(before, 0, packet.as_of, session.window).topics),
         trace is not None and rules.selection is not None,
     )
+
+
+def trace(session: Recorded, packet: StepPacket) -> Trace | None:
+    """The trace of a recorded packet; None where its policy is not installed."""
+    before = fold_all(State(), session.events(0, packet.sees))
+    return weighed(session, packet, before).trace
 
 
 def _rules(session: Recorded, packet: StepPacket, before: State) -> Rules:

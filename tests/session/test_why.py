@@ -223,6 +223,24 @@ def test_a_policy_that_weighs_no_items_says_so(log: AgentLog) -> None:
     assert (item.present, item.stage, item.reason) == (False, "policy", "no_selection")
 
 
+def test_the_trace_of_a_step_is_computed_again(log: AgentLog) -> None:
+    """It is the one that the packet was built with, and holds a verdict for each candidate."""
+    with log.session("task", window=150) as s:
+        fact(s, "a", "first " + "x" * 300)
+        fact(s, "b", "second " + "x" * 300)
+        s.user("go")
+        made = next_step(s, "openai-chat")
+        trace = log.read("task").steps[1].trace()
+        assert trace == made.packet.trace
+    assert trace is not None
+    assert {one.seq: one.outcome for one in trace.verdicts if one.seq in (2, 3)} == {
+        2: "selected_as_data",
+        3: "dropped",
+    }
+    packet = log.read("task").steps[1]
+    assert packet.case()["input"]["conflict_contract"] == {"must_select": ["a"]}
+
+
 # --- what is neither history nor item -------------------------------------------------------------
 
 

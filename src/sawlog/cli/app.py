@@ -13,6 +13,7 @@ import typer
 from sawlog.cli import (
     audit,
     cache,
+    case,
     demo,
     doctor,
     errors,
@@ -65,6 +66,7 @@ for _name, _verb, _short in (
     ("verify", audit.verify, "Replay every step, check chain and contents."),
     ("export", exchange.export, "Write a session as JSON lines."),
     ("salvage", exchange.salvage, "Save what is whole of a damaged session."),
+    ("case", case.case, "Write a step as a case that policies are compared on."),
     ("watch", stale.watch, "Record when files that a session shows change."),
     ("migrate", exchange.migrate, "Make or upgrade the tables of a store."),
     ("doctor", doctor.doctor, "Look the store and the installation over."),

@@ -8,6 +8,9 @@ line names it:
     {"experiment": "mine", "variant": "first", "input": {"budget_units": 100, "expected_kind":
      "needs_context", "candidates_in_order": [{"source_id": "task", "channel": "user_request",
      "content": "Fix the parser."}], "expected_requirements": ["source-file"]}}
+
+A case of a recorded step (`sawlog case`) says more of its texts: `signals`, among them the units
+that each took. Then the budget is in these units, whatever the policy measures by itself.
 """
 
 from __future__ import annotations
@@ -18,9 +21,10 @@ from typing import Any, Literal, cast
 
 import msgspec
 
+from sawlog.builder.channels import CHANNELS
 from sawlog.builder.item import ContextItem, Kind, Sensitivity
 from sawlog.builder.selection.task import Task
-from sawlog.labs.chapter5.case import Case, Contract, Goal
+from sawlog.labs.chapter5.case import Case, Contract, Goal, Signals
 from sawlog.labs.chapter5.decision import KINDS
 from sawlog.labs.chapter5.sources import LabSource
 from sawlog.labs.comparing import bad_lines, lines_of
@@ -30,6 +34,10 @@ from sawlog.store.errors import SawlogError
 class _Text(LabSource, frozen=True, forbid_unknown_fields=True, kw_only=True):
     key: str | None = None
     derived: Mapping[str, Any] | None = None  # the lab's data has it; it is worked out here
+    repository: str | None = None
+    task_id: str | None = None
+    tenant: str | None = None
+    signals: Signals = Signals()
 
     @property
     def name(self) -> str:
@@ -57,6 +65,11 @@ class _Input(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     provider_boundary: str = "external-model"
     allowed_sensitivities: tuple[str, ...] = (Sensitivity.INTERNAL, Sensitivity.PUBLIC)
     gateway: Literal["chapter5", "strict"] = "chapter5"
+    topics: tuple[str, ...] = ()
+    phase: str = ""
+    clearance: int = 0
+    as_of: str = ""
+    tenant: str = ""
     # What the lab's data says of a variant beside what is in it.
     added_to_base: tuple[str, ...] = ()
     removed_from_base: tuple[str, ...] = ()
@@ -104,7 +117,7 @@ def read_cases(path: Path) -> list[OwnCase]:
     seen: dict[str, int] = {}
     for at, line in lines_of(path):
         try:
-            own = _case(msgspec.json.decode(line, type=_Line))
+            own = case_of(line)
         except msgspec.MsgspecError as error:
             bad.append((at, str(error)))
         except UnicodeDecodeError:
@@ -127,7 +140,9 @@ class _Misnamed(Exception):
     pass
 
 
-def _case(line: _Line) -> OwnCase:
+def case_of(raw: bytes) -> OwnCase:
+    """The case of one line. Raises what `read_cases` tells of a line."""
+    line = msgspec.json.decode(raw, type=_Line)
     given = line.input
     if not line.experiment or not line.variant:
         raise _Misnamed("experiment and variant need a name")
@@ -140,7 +155,16 @@ def _case(line: _Line) -> OwnCase:
     for text in given.candidates_in_order:
         if text.name in items:
             raise _Misnamed(f"two texts have the key {text.name!r}: give one another key")
-        items[text.name] = text.item(given.repository, given.task_id)
+        items[text.name] = text.item(
+            given.repository if text.repository is None else text.repository,
+            given.task_id if text.task_id is None else text.task_id,
+            tenant=text.tenant,
+            locator=text.signals.locator or None,
+            channels=CHANNELS,
+        )
+    units = [text.signals.units for text in given.candidates_in_order]
+    if None in units and any(one is not None for one in units):
+        raise _Misnamed("some texts bring their units and others do not: give all of them or none")
     case = Case(
         experiment=line.experiment,
         variant=line.variant,
@@ -154,6 +178,11 @@ def _case(line: _Line) -> OwnCase:
             allowed_sensitivities=given.allowed_sensitivities,
             requirements=given.expected_requirements,
             section_order=given.section_order,
+            topics=given.topics,
+            phase=given.phase,
+            clearance=given.clearance,
+            as_of=given.as_of,
+            tenant=given.tenant,
         ),
         goal=Goal(given.expected_kind, given.expected_tool, given.required_arguments),
         irrelevant=_ids("irrelevant_fixtures", given.irrelevant_fixtures, items),
@@ -165,6 +194,7 @@ def _case(line: _Line) -> OwnCase:
             ),
         ),
         gateway=given.gateway,
+        signals=tuple(text.signals for text in given.candidates_in_order),
     )
     return OwnCase(case, line.expected)
 

@@ -71,8 +71,12 @@ def _build_failures(outcome: Outcome) -> list[str]:
         kept = sorted(set(outcome.case.irrelevant) & set(outcome.packet.selected_item_ids))
         few = ", ".join(kept[:3]) + (", …" if len(kept) > 3 else "")
         failures.append(f"build: {len(kept)} irrelevant items selected: {few}")
+    lost = set(outcome.case.contract.must_select) - set(outcome.packet.selected_item_ids)
+    if lost:
+        names = sorted({i.provenance.source_id for i in outcome.case.items if i.item_id in lost})
+        failures.append(f"build: not selected: {', '.join(names)}")
     for fine, what in (
-        (grade.conflict_resolution_correct, "a conflict did not end as it must"),
+        (grade.conflict_resolution_correct or bool(lost), "a conflict did not end as it must"),
         (grade.budget_respected, "more units than the budget has"),
         (grade.ordering_contract_passed, "sections and selection disagree"),
         (grade.trace_explainable, "a candidate has no verdict"),

@@ -15,12 +15,14 @@ from sawlog.builder.gateway import (
     ToolCallFactory,
     check,
 )
-from sawlog.builder.selection.candidate import candidate_of
+from sawlog.builder.item import ContextItem
+from sawlog.builder.selection.candidate import Candidate, candidate_of
 from sawlog.builder.selection.chapter5 import ContextPacket, TraceEnvelope, packed
 from sawlog.builder.selection.measure import GIVEN, UTF8_BYTES, measured
+from sawlog.builder.selection.ordering import Completeness
 from sawlog.builder.selection.policy import CHAPTER5, Policy
 from sawlog.builder.selection.select import select
-from sawlog.labs.chapter5.case import Case
+from sawlog.labs.chapter5.case import Case, Signals
 from sawlog.labs.chapter5.experiments import lab_cases
 from sawlog.labs.chapter5.grading import grade_build, grade_decision, grade_safety
 from sawlog.labs.chapter5.probe import RULE_BASED, Attempt, RuleBasedProbe
@@ -58,18 +60,46 @@ class Outcome(msgspec.Struct, frozen=True):
 def built(case: Case, policy: Policy = CHAPTER5) -> tuple[ContextPacket, TraceEnvelope]:
     """The packet and the trace of a case under a policy.
 
-    What an item is required for is its topic, and the case's requirements are the topics to cover,
-    for policies that know no requirements; a policy that measures nothing itself is given UTF-8
-    bytes. Raises InvalidItem and Refused.
+    What an item is required for is its topic, and the case's requirements are topics to cover for
+    policies that know no requirements. A policy that measures nothing itself is given UTF-8 bytes;
+    candidates that bring their units keep them under every policy. Raises InvalidItem and Refused.
     """
-    task = msgspec.structs.replace(case.task, topics=case.task.requirements)
+    task = case.task
+    if not _knows_requirements(policy):
+        names = dict.fromkeys((*task.requirements, *task.topics))
+        task = msgspec.structs.replace(task, topics=tuple(names))
+    signals = case.signals or (Signals(),) * len(case.items)
     candidates = tuple(
-        candidate_of(item, seq=at, topics=item.required_for) for at, item in enumerate(case.items)
+        _candidate(item, at, known)
+        for at, (item, known) in enumerate(zip(case.items, signals, strict=True))
     )
-    if policy.measure == GIVEN:
+    if case.is_measured:
+        policy = msgspec.structs.replace(policy, measure=GIVEN)
+    elif policy.measure == GIVEN:
         candidates = measured(candidates, UTF8_BYTES)
     made = packed(task, candidates, select(policy, task, candidates))
     return made.packet, made.trace
+
+
+def _knows_requirements(policy: Policy) -> bool:
+    return any(isinstance(use, Completeness) and use.requirements for use in policy.stages)
+
+
+def _candidate(item: ContextItem, at: int, known: Signals) -> Candidate:
+    return candidate_of(
+        item,
+        seq=at,
+        title=known.title,
+        locator=known.locator,
+        canonical=known.canonical,
+        topics=(*item.required_for, *known.topics),
+        updated_at=known.updated_at,
+        valid_until=known.valid_until,
+        relevance=known.relevance,
+        role=known.role,
+        stale=known.stale,
+        units=known.units or 0,
+    )
 
 
 def outcome_of(

@@ -8,7 +8,7 @@ from importlib.resources import files
 
 import msgspec
 
-from sawlog.builder.channels import RawSource, classify
+from sawlog.builder.channels import TWELVE, Channels, RawSource, classify
 from sawlog.builder.item import ContextItem
 
 
@@ -23,12 +23,33 @@ class LabSource(msgspec.Struct, frozen=True):
     observed_at: str | None = None
     required_for: tuple[str, ...] = ()
 
-    def item(self, repository: str, task_id: str | None) -> ContextItem:
+    def item(
+        self,
+        repository: str,
+        task_id: str | None,
+        *,
+        tenant: str | None = None,
+        locator: str | None = None,
+        channels: Channels = TWELVE,
+    ) -> ContextItem:
         """The item that its channel makes of it. Raises InvalidItem."""
         raw = RawSource(
-            self.source_id, self.channel, self.content, self.path, self.version, self.observed_at
+            self.source_id,
+            self.channel,
+            self.content,
+            self.path,
+            self.version,
+            self.observed_at,
+            locator,
         )
-        return classify(raw, repository=repository, task_id=task_id, required_for=self.required_for)
+        return classify(
+            raw,
+            repository=repository,
+            task_id=task_id,
+            tenant=tenant,
+            required_for=self.required_for,
+            channels=channels,
+        )
 
 
 class LabSources(msgspec.Struct, frozen=True):
