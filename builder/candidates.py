@@ -175,6 +175,7 @@ def _weighed(
     weigh = sorted(known.with_all_like(matter, frozenset(offers)))
     items = {seq: _candidate(state, offers[seq], known.items[seq], shown) for seq in weigh}
     twins = _joined(items, shown)
+    _in_order(items, offers)
     # What stands in the packet takes no more room, however the policy measures it.
     there = measured((one for seq, one in items.items() if seq in shown), policy.measure)
     beside = sum(one.units for one in there)
@@ -192,20 +193,20 @@ def _chosen(
     known: Known,
 ) -> Chosen:
     found = weighed.found
-    new = [one for one in found.selected if one.seq not in shown]
+    new = [one for one in found.selected if _seq(one) not in shown]
     sizes: dict[int, int] = {}
     refs: list[Ref] = []
     for one in new:
-        own = _refs(offers[one.seq], one, contents, measure)
-        sizes[one.seq] = sum(measure(show(ref, contents, None)) for ref in own)
+        own = _refs(offers[_seq(one)], one, contents, measure)
+        sizes[_seq(one)] = sum(measure(show(ref, contents, None)) for ref in own)
         refs.extend(own)
     judged = {one.id: one for one in found.verdicts}
     must = [
         one
-        for one in weighed.items.values()
-        if one.seq not in shown
+        for seq, one in weighed.items.items()
+        if seq not in shown
         and one.is_required
-        and (one.seq in sizes or judged[one.id].stage in ("budget", "zones"))
+        and (seq in sizes or judged[one.id].stage in ("budget", "zones"))
     ]
     return Chosen(
         tuple(refs),
@@ -213,8 +214,8 @@ def _chosen(
         tuple(_verdicts(state, weighed, judged, shown, sizes, known)),
         found.missing,
         sum(sizes.values()),
-        sum(sizes.get(one.seq, one.units) for one in must),
-        sum(one.units for one in must if one.seq not in sizes),
+        sum(sizes.get(_seq(one), one.units) for one in must),
+        sum(one.units for one in must if _seq(one) not in sizes),
     )
 
 
@@ -258,6 +259,10 @@ def candidates(state: State, contents: Contents, measure: Measure) -> dict[int, 
 
 def _id(seq: int) -> str:
     return f"{seq:016d}"
+
+
+def _seq(one: Candidate) -> int:
+    return int(one.id)
 
 
 def task_of(state: State, room: int, as_of: int, contents: Contents) -> Task:
@@ -320,6 +325,19 @@ def _joined(items: dict[int, Candidate], shown: frozenset[int]) -> dict[int, int
             topics=tuple(sorted({*old.topics, *one.topics})),
         )
     return twins
+
+
+def _in_order(items: dict[int, Candidate], offers: dict[int, Offer]) -> None:
+    """Give each its place in the order of arrival, as far as that says something.
+
+    Of one thing the later word counts. What else was offered between two packets came together: in
+    which order must not decide what is shown.
+    """
+    came: dict[tuple[int, tuple[str, str]], int] = {}
+    for seq in sorted(items):
+        one, after = items[seq], offers[seq].after
+        nth = came[after, _thing(one)] = came.get((after, _thing(one)), 0) + 1
+        items[seq] = replace(one, seq=after + nth)
 
 
 def _bare(one: Candidate) -> Candidate:

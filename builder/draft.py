@@ -283,9 +283,9 @@ class Draft:
 class _Otherwise(msgspec.Struct, frozen=True):
     """What stands in the place of an entry that stays behind a cut.
 
-    Text of a file that is out of date gives way to a stub or to nothing; items that hold no longer,
-    notices (what they were about is gone, or is told again) and what was meant for one step only to
-    nothing.
+    Text of a file that is out of date gives way to a stub or to nothing; items that hold no longer
+    and what was meant for one step only to nothing; and so do notices and texts of the world, for
+    what is true of them now is told behind the cut.
     """
 
     paths: dict[int, str]
@@ -303,7 +303,7 @@ class _Otherwise(msgspec.Struct, frozen=True):
         """What stands in its place, and why if that is not the entry itself."""
         if ref.section != "history":
             return ref, ""
-        if ref.form in ("stale", "missing"):
+        if ref.form in ("world", "stale", "missing"):
             return None, "told_anew"
         path = self.paths.get(ref.seq)
         if ref.form == "item":

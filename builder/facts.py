@@ -86,7 +86,7 @@ class File(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Offer(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An item that was offered; `withdrawn` is the seq of the event that took it back.
 
-    `saw` are the files that it was taken from.
+    `after` is the packet that it was offered after. `saw` are the files that it was taken from.
     """
 
     seq: int
@@ -95,6 +95,7 @@ class Offer(msgspec.Struct, frozen=True, array_like=True, gc=False):
     parts: int
     required: bool = False
     withdrawn: int = 0
+    after: int = 0
     saw: tuple[Sight, ...] = ()
 
 

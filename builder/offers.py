@@ -30,6 +30,7 @@ def offered(state: State, event: Event, content: ItemOffered) -> State:
         content.source_id,
         len(content.parts),
         required,
+        after=state.sent_at,
         saw=tuple(
             Sight(one.path, one.version, event.seq)
             for one in content.saw
