@@ -110,3 +110,16 @@ def test_the_page_on_selection_runs_as_it_stands(
     assert capsys.readouterr().out == "True item\n"
     with sawlog.open("agent.db") as log:
         assert log.read("fix-refund").verify().sound
+
+
+def test_the_page_on_audit_runs_as_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its blocks are one script, and their assertions hold."""
+    page = README.parent / "docs" / "audit.md"
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    exec(compile("\n".join(blocks), str(page), "exec"), names)
+    assert cast(Any, names["shop"]).stability().breaks == ()
+    cast(Any, names["log"]).close()
