@@ -7,6 +7,7 @@ cut or a compaction change it: answered from the log and the trace that is compu
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 
 import msgspec
 
@@ -22,6 +23,7 @@ from sawlog.holding import Held, Key, Wanted, held
 from sawlog.lives import Life, Lives
 from sawlog.recorded import Recorded
 from sawlog.steppacket import StepPacket
+from sawlog.store.event import Event
 from sawlog.store.events.conversation import ToolFinished
 from sawlog.store.events.items import ItemOffered
 from sawlog.store.events.steps import PacketBuilt
@@ -57,7 +59,8 @@ def why(session: Recorded, step: int, what: str) -> list[Why]:
     """
     packet = session.packet(step)
     wanted = Wanted(what)
-    found = held(session.events(), session.window, wanted)
+    found = held(_each(session), session.window, wanted)
+    session.window.prefetch(packet.refs)
     lives = Lives(found, session.window, wanted)
     before = None
     for event in session.events(0, packet.sees + bool(packet.built_at)):
@@ -70,6 +73,18 @@ def why(session: Recorded, step: int, what: str) -> list[Why]:
         run.weighed = weighed(session, packet, before or lives.state)
     answers = [run.of(one) for one in found.values()]
     return [*filter(None, answers), *run.sayings(found)]
+
+
+_FORGET_EVERY = 250
+
+
+def _each(session: Recorded) -> Iterator[Event]:
+    """The session's events, each at hand while it is looked at."""
+    for event in session.events():
+        session.window.hold((event,))
+        yield event
+        if event.seq % _FORGET_EVERY == 0:
+            session.window.forget()
 
 
 _SAYINGS = frozenset(("synthetic", "notice", "stale", "missing"))
