@@ -282,3 +282,15 @@ def test_differences_name_their_place() -> None:
     assert differences({"a": {"b": 1}}, {"a": [1]}) == ["a is [1], not an object"]
     assert differences([1, 2], [1], "x") == ["x is [1], not [1,2]"]
     assert differences({"t": "a" * 200}, {"t": json.dumps(1)})[0].endswith("…")
+
+
+def test_exercise_an_eval_of_twenty_fixtures(tmp_path: Path) -> None:
+    """S0-82: twenty cases, one answer each, and what a policy without gates loses of them."""
+    twenty = [own_line(one, expected=False) for one in variants()[-20:]]
+    cases = read_cases(write_cases(tmp_path / "cases.jsonl", twenty))
+    found = samples(cases, CHAPTER5)
+    assert len(found) == len({sample.case for sample in found}) == 20
+    dumped = compare("chapter5", found, "dump-all-v1", samples(cases, policy_of("dump-all-v1")))
+    assert dumped.cases == 20 and not dumped.ok
+    lost = {one.case for one in dumped.failing if one.policy == "dump-all-v1"}
+    assert "noise_and_injection/injection_secret" in lost
