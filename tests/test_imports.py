@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
@@ -194,7 +195,7 @@ HOUSE: dict[str, Room] = {
         ("builder", "builder selection", "fixtures", "store values", "msgspec", "httpx"),
     ),
     "face": Room(
-        ("__init__.py",),
+        ("__init__.py", "errors.py"),
         ("session", "builder", "builder selection", "store values", "store/objects.py"),
     ),
     # The command's own agent, in a process that can be killed.
@@ -392,6 +393,19 @@ def test_every_public_name_is_there() -> None:
         for alias in inner.names
     }
     assert typed == set(exports)
+
+
+def test_errors_are_a_module_of_the_face() -> None:
+    """Each error has its name there, and it is one module whichever way it is had."""
+    from sawlog.store import errors
+
+    tree = {name for name, one in vars(errors).items() if isinstance(one, type)}
+    module = import_module("sawlog.errors")
+    assert module is sawlog.errors and set(module.__all__) == tree
+    assert all(getattr(module, name) is getattr(errors, name) for name in tree)
+    for first in ("import sawlog.errors", "import sawlog; sawlog.errors"):
+        loaded = imported_modules(f"{first}; from sawlog.errors import Refused")
+        assert "sawlog.errors" in loaded and not {"msgspec", "sqlalchemy"} & loaded
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

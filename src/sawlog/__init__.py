@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from sawlog import errors
     from sawlog.agentlog import AgentLog, open
     from sawlog.builder.channels import CHANNELS, Channel, Channels
     from sawlog.builder.gateway import GatewayVerdict
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from sawlog.recorded import Recorded, RecordedStep
     from sawlog.session import Session
     from sawlog.step import Reply, Step
-    from sawlog.store import errors
     from sawlog.store.errors import SawlogError
     from sawlog.store.events.registry import event
     from sawlog.store.objects import FileObjects
@@ -86,7 +86,7 @@ _EXPORTS: dict[str, str] = {
     "Step": "sawlog.step",
     "ToolRun": "sawlog.toolrun",
     "Trust": "sawlog.builder.item",
-    "errors": "sawlog.store.errors",
+    "errors": "sawlog.errors",
     "event": "sawlog.store.events.registry",
     "open": "sawlog.agentlog",
     "policy_from": "sawlog.builder.selection.policydoc",
