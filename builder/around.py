@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from sawlog.builder import freshness, offers, world
 from sawlog.builder.state import Ref, State
 
-_FORMS = ("world", "stale", "item")
+FORMS = ("world", "stale", "item")
+"""What is told beside the history."""
 
 
 def shown(state: State, refs: Sequence[Ref], *, grown: bool) -> State:
@@ -21,7 +22,7 @@ def shown(state: State, refs: Sequence[Ref], *, grown: bool) -> State:
 
     `grown`: they came behind what stood there already; else they are the whole packet.
     """
-    if grown and not any(ref.form in _FORMS for ref in refs):
+    if grown and not any(ref.form in FORMS for ref in refs):
         return state if not state.dirty else replace(state, dirty=freshness.still_dirty(state))
     state = offers.shown(state, refs, grown=grown)
     state = replace(state, told=world.told(state, refs, grown=grown))

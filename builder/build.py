@@ -210,7 +210,11 @@ def _assembled(
     request = assembly.request(sending.header, sending.headers, sending.profile, bindings_of(state))
     verdicts.extend(_rendered(state, sending, request, assembly, kept, breaks))
     # What is reconstructed was never sent, and has no manifest.
-    base, parts = (0, ()) if reconstructed else write(state, assembly.refs)
+    base, parts = (
+        (0, ())
+        if reconstructed
+        else write(state, assembly.refs, grown=not breaks and kept == len(state.base))
+    )
     fixed = sum(assembly.units.between(0, at))
     return Built(
         header=sending.header,

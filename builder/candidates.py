@@ -129,11 +129,15 @@ def choose(
     contents: Contents,
     measure: Measure,
     known: Known,
+    *,
+    afresh: bool = False,
 ) -> Chosen:
     """Weigh the items of a state for `room` units. Raises BlobMissing, InvalidItem for a task.
 
+    Between cuts only what is new is weighed: what was offered since the last packet, or all of it
+    under another task or policy, or where a cut is (`afresh`). What found no room waits for that.
     An item in the packet is weighed where it can matter: beside what is like it, for what it is
-    required for, when its time is over. While something is missing all of them are.
+    required for, when its time is over.
     """
     wanted = task_of(state, room, as_of, contents)
     if not state.offers and not wanted.requirements and not wanted.topics:
@@ -142,16 +146,31 @@ def choose(
     known.read(state.offers, contents, measure)
     offers = {one.seq: one for one in state.offers if one.seq in known.items}
     ends = known.ends
-    matter = {
+    afresh = afresh or max(state.task, state.policy) > state.sent_at
+    waiting = {
         seq
         for seq, one in offers.items()
-        if seq not in shown or one.required or one.withdrawn or ends.get(seq, as_of) < as_of
+        if not (afresh or one.required or seq in shown or seq > state.sent_at)
+    }
+    among = frozenset(offers) - waiting
+    matter = {
+        seq
+        for seq in among
+        if seq not in shown
+        or offers[seq].required
+        or offers[seq].withdrawn
+        or ends.get(seq, as_of) < as_of
     }
     if any(isinstance(use, Coverage | Prefix) for use in policy.stages):
-        matter = set(offers)
-    weighed = _weighed(state, policy, wanted, offers, matter, shown, known)
-    if weighed.found.missing and len(weighed.items) + len(weighed.twins) < len(offers):
-        weighed = _weighed(state, policy, wanted, offers, set(offers), shown, known)
+        matter, waiting, among = set(offers), set[int](), frozenset(offers)
+    weighed = _weighed(state, policy, wanted, offers, matter, among, shown, known)
+    missing = set(weighed.found.missing)
+    if missing:
+        needed = {seq for seq in waiting if missing & set(known.items[seq].topics)}
+        if needed or len(weighed.items) + len(weighed.twins) < len(among):
+            among |= needed
+            matter = set(among)
+            weighed = _weighed(state, policy, wanted, offers, matter, among, shown, known)
     return _chosen(state, weighed, offers, shown, contents, measure, known)
 
 
@@ -169,10 +188,11 @@ def _weighed(
     wanted: Task,
     offers: dict[int, Offer],
     matter: set[int],
+    among: frozenset[int],
     shown: frozenset[int],
     known: Known,
 ) -> _Weighed:
-    weigh = sorted(known.with_all_like(matter, frozenset(offers)))
+    weigh = sorted(known.with_all_like(matter, among))
     items = {seq: _candidate(state, offers[seq], known.items[seq], shown) for seq in weigh}
     twins = _joined(items, shown)
     _in_order(items, offers)
@@ -235,8 +255,12 @@ def _verdicts(
         if seq in known.odd:
             yield Verdict(seq, 1, "label", "dropped", known.odd[seq])
         elif seq in weighed.twins:
-            units, note = known.items[seq].units, f"kept as {_id(weighed.twins[seq])}"
-            yield Verdict(seq, 1, "dedup", "dropped", "duplicate", units, (), note)
+            note = f"kept as {_id(weighed.twins[seq])}"
+            yield Verdict(
+                seq, 1, "dedup", "dropped", "duplicate", _units(known.items[seq]), (), note
+            )
+        elif seq not in weighed.items:
+            yield Verdict(seq, 1, "budget", "dropped", "waits_for_cut", _units(known.items[seq]))
         else:
             one = judged[_id(seq)]
             units = sizes.get(seq, one.units)
@@ -255,6 +279,10 @@ def candidates(state: State, contents: Contents, measure: Measure) -> dict[int, 
         for one in state.offers
         if one.seq in known.items
     }
+
+
+def _units(one: Candidate) -> int:
+    return 0 if one.is_secret else one.units
 
 
 def _id(seq: int) -> str:

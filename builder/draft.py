@@ -39,6 +39,10 @@ WAYS_ON = (
 """What can be done about a window that is too small."""
 
 
+FILL_TO = (4, 5)
+"""After a cut, items that may come in fill at most this share of the history zone: 80 %."""
+
+
 class Refusal(msgspec.Struct, frozen=True):
     """Why there is no packet, and what is needed.
 
@@ -219,21 +223,31 @@ class Draft:
         policy = self._rules.selection
         if policy is None:
             return Chosen()
-        chosen = Chosen()
-        room = self._left
+        cut = len(self._breaks) > self._broken
+
+        def weigh(room: int) -> Chosen:
+            return choose(
+                self._state, policy, room, self._as_of, self._contents, self._measure, known,
+                afresh=bool(self._breaks),
+            )  # fmt: skip
+
         try:
-            for _ in range(2):
-                chosen = choose(
-                    self._state, policy, room, self._as_of, self._contents, self._measure, known
-                )
-                behind = self._behind(chosen)
-                if chosen.short or chosen.units + behind <= self._left:
-                    break
-                # Notices and what is missing are said first: less is left for what may come in.
-                room = max(0, self._left - behind)
+            chosen = weigh(self._left)
+            behind = self._behind(chosen)
+            # Notices and what is missing are said first: less is left for what may come in. After
+            # a cut that leaves room to grow, or the next step would have to cut again.
+            room = min(self._left, self._room_after_a_cut if cut else UNBOUNDED) - behind
+            if not chosen.short and chosen.units > max(room, chosen.needed):
+                chosen = weigh(max(room, chosen.needed))
         except InvalidItem as error:
             return Refusal("blocked", str(error), (f"a task without {error.code}",))
         return chosen
+
+    @property
+    def _room_after_a_cut(self) -> int:
+        part, whole = FILL_TO
+        fixed = sum(self.assembly.units.between(0, self._at))
+        return fixed + (self._room - fixed) * part // whole - self.assembly.total
 
     def _behind(self, chosen: Chosen) -> int:
         """Units of what is said beside the items: notices, and what is missing."""

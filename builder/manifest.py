@@ -6,7 +6,7 @@ every part of every shown event of its range, so it is only written where nothin
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 
 from sawlog.builder.state import Ref, State
@@ -47,12 +47,18 @@ def names_older(state: State, parts: Sequence[Keep | Run]) -> bool:
     return any(isinstance(part, Run) and 0 < part.first <= state.sent_at for part in parts)
 
 
-def write(state: State, refs: Sequence[Ref]) -> tuple[int, tuple[Keep | Run, ...]]:
-    """The base (0: none) and the manifest for the next packet, whose entries are `refs`."""
+def write(
+    state: State, refs: Sequence[Ref], *, grown: bool = False
+) -> tuple[int, tuple[Keep | Run, ...]]:
+    """The base (0: none) and the manifest for the next packet, whose entries are `refs`.
+
+    `grown`: they are known to begin with all that the base has, so only what is new is looked at.
+    """
     if not state.sent_at or state.links >= MAX_LINKS or not state.base:
         return 0, encode(refs, (), known_parts(state, older=True), state.gaps)
     left = state.gaps[bisect_right(state.gaps, state.sent_at) :]
-    parts = encode(refs, state.base, known_parts(state, older=False), left, state.sent_at)
+    same = len(state.base) if grown else 0
+    parts = encode(refs, state.base, known_parts(state, older=False), left, state.sent_at, same)
     if names_older(state, parts):
         known = known_parts(state, older=True)
         parts = encode(refs, state.base, known, state.gaps, state.sent_at)
@@ -65,18 +71,19 @@ def encode(
     known: Mapping[int, int],
     gaps: Iterable[int],
     base_at: int = 0,
+    same: int = 0,
 ) -> tuple[Keep | Run, ...]:
     """The manifest of `refs` as a difference to `base` (empty: a full one).
 
     `known` gives the parts of each shown event that new runs may cover; `gaps` are further seqs of
-    shown events that no run may span. Events after `base_at` are in no base.
+    shown events that no run may span. Events after `base_at` are in no base. `same`: that many of
+    the first refs are known to be the whole base.
     """
-    out: list[Keep | Run] = []
+    out: list[Keep | Run] = [Keep(0, same)] if same else []
     fresh: list[Ref] = []
     order = {seq: at for at, seq in enumerate(sorted({*known, *gaps}))}
     places: dict[Ref, int] | None = None
-    at = 0
-    there = 0
+    at = there = same
     while at < len(refs):
         if there < len(base) and refs[at] == base[there]:
             start = there
@@ -169,7 +176,7 @@ def expand(parts: Sequence[Keep | Run], base: Sequence[Ref], known: Mapping[int,
             continue
         if shown is None:
             shown = sorted(known)
-        covered = [seq for seq in shown if part.first <= seq <= part.last]
+        covered = shown[bisect_left(shown, part.first) : bisect_right(shown, part.last)]
         if not covered or covered[0] != part.first or covered[-1] != part.last:
             raise BadManifest(f"a run from event {part.first} to {part.last}, not all shown")
         for seq in covered:

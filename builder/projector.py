@@ -245,7 +245,7 @@ def _packet(state: State, event: Event, content: PacketBuilt) -> State:
     answered = state.answered
     bounds = state.bounds
     if not grown:
-        floor = min((ref.seq for ref in refs if ref.section == "history" and ref.seq), default=0)
+        floor = min((ref.seq for ref in refs if _is_history(ref)), default=0)
         gone = {*gaps, *(ref.seq for ref in (*state.base, *state.sent))} - shown
         gaps = tuple(sorted(seq for seq in gone if seq > floor))
         answered = Index(entry for entry in answered.items() if entry[1].call >= floor)
@@ -271,6 +271,11 @@ def _packet(state: State, event: Event, content: PacketBuilt) -> State:
         current=Bound(0, event.step, content.prefix, content.api, content.model, ""),
     )
     return pairing.settled(around.shown(state, refs, grown=grown), ())
+
+
+def _is_history(ref: Ref) -> bool:
+    """True of an entry that stands where it happened, as what is told beside does not."""
+    return ref.section == "history" and ref.seq > 0 and ref.form not in around.FORMS
 
 
 def _rewound(state: State, event: Event, to: int) -> State:
