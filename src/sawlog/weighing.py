@@ -36,6 +36,9 @@ _OTHER = re.compile("(?:kept as|by|to) ([0-9]{16})$")
 _SHORT = frozenset(("budget", "coverage"))
 """Stages that give out room."""
 
+_UNRANKED = frozenset(("block_cut", "waits_for_cut"))
+"""What stands under `budget` and was not weighed against anything."""
+
 
 class Weighed(msgspec.Struct, frozen=True):
     """A step's trace, its items as candidates by seq, and the room that was there for them.
@@ -139,11 +142,11 @@ def preferred(found: Weighed, verdict: Verdict, contents: Contents) -> tuple[Pre
         return _told(found, _ahead(found, verdict), contents)
     if verdict.stage in ("dedup", "supersession", "conflict"):
         # A published policy's notes name nobody.
-        mine = found.items[verdict.seq]
+        mine = found.items.get(verdict.seq)
         same = [
             (one.seq, verdict.stage, 0, 0)
             for one in _selected(found)
-            if _alike(mine, found.items[one.seq])
+            if mine is not None and _alike(mine, found.items[one.seq])
         ]
         return _told(found, same, contents)
     return ()
@@ -165,7 +168,10 @@ def _selected(found: Weighed) -> list[Verdict]:
 def _ahead(found: Weighed, lost: Verdict) -> list[tuple[int, str, int, int]]:
     """Who got room, and what decided it: ranked ahead first, then what only was smaller."""
     given: list[tuple[int, tuple[int, str, int, int]]] = []
-    mine_of = found.items[lost.seq]
+    mine_of = found.items.get(lost.seq)
+    if mine_of is None or lost.reason in _UNRANKED:
+        # What holds no longer is no candidate, and what a cut leaves behind nothing outranked.
+        return []
     for one in _selected(found):
         if lost.reason == "not_required":
             # Only what covers the same topic can have taken its place.

@@ -7,6 +7,7 @@ cut change it: each answered from the log and from the trace that is computed ag
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 
 from sawlog.agentlog import AgentLog
 from sawlog.findings import Why
@@ -288,3 +289,38 @@ def test_what_only_a_notice_says(log: AgentLog) -> None:
         step(s)
     [notice] = ask(log, 1, "could not be provided")
     assert (notice.present, notice.form, notice.seq) == (True, "missing", 0)
+
+
+# --- items that hold no longer --------------------------------------------------------------------
+
+CLAIM = "A claim from the web"
+
+
+def claimed(log: AgentLog, ends: Callable[[Session], None], **options: object) -> None:
+    """A claim that ends in the second of eight steps; the window cuts it off later."""
+    with log.session("task", window=1500) as s:
+        fact(s, "forum", CLAIM, channel="web_content", **options)
+        for at in range(8):
+            s.user(f"Question {at}")
+            if at == 1:
+                ends(s)
+            step(s, "w" * 1000)
+
+
+def taken_back(s: Session) -> None:
+    """The source takes the claim back."""
+    s.withdraw("web_content", "forum", "hoax")
+
+
+def said_anew(s: Session) -> None:
+    """The source says another thing."""
+    fact(s, "forum", "Another claim", channel="web_content", version="2")
+
+
+def test_the_cut_that_drops_what_holds_no_longer_is_explained(log: AgentLog) -> None:
+    """Such an item is no candidate of that step any more: nothing is to be compared with it."""
+    claimed(log, taken_back)
+    answers = [ask(log, at, CLAIM)[0] for at in range(1, 9)]
+    assert {one.present for one in answers} == {True, False}
+    gone = next(one for one in answers if not one.present)
+    assert gone.out_at == gone.seen_until + 1 and gone.preferred == ()
