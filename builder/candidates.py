@@ -24,11 +24,14 @@ from sawlog.builder.item import (
     content_digest,
 )
 from sawlog.builder.packet import Entry
+from sawlog.builder.selection import eligibility
 from sawlog.builder.selection.candidate import Candidate
+from sawlog.builder.selection.field import Field
 from sawlog.builder.selection.keys import instant
 from sawlog.builder.selection.measure import measured
 from sawlog.builder.selection.policy import Policy
 from sawlog.builder.selection.select import select
+from sawlog.builder.selection.stages import STAGES
 from sawlog.builder.selection.task import Task
 from sawlog.builder.selection.verdict import Selection
 from sawlog.builder.selection.verdict import Verdict as Judged
@@ -44,6 +47,17 @@ UNBOUNDED = 2**53
 """Units that stand for a window without bound."""
 
 Measure = Callable[[Entry], int]
+
+GATES = (
+    eligibility.Sensitivity,
+    eligibility.Clearance,
+    eligibility.Trust,
+    eligibility.Scope,
+    eligibility.PathScope,
+    eligibility.Validity,
+    eligibility.Freshness,
+)
+"""Stages that need nothing but the candidate and the task; they come first in each policy."""
 
 
 class Chosen(msgspec.Struct, frozen=True):
@@ -171,15 +185,42 @@ def choose(
             among |= needed
             matter = set(among)
             weighed = _weighed(state, policy, wanted, offers, matter, among, shown, known)
+    out = {
+        seq: _candidate(state, offers[seq], known.items[seq], shown)
+        for seq in waiting
+        if seq not in weighed.items
+    }
+    weighed = replace(weighed, waiting=_gated(policy, wanted, out))
     return _chosen(state, weighed, offers, shown, contents, measure, known)
 
 
+def _gated(policy: Policy, wanted: Task, items: dict[int, Candidate]) -> dict[int, Verdict]:
+    """Verdicts on what waits for a cut: it does, or the gate that keeps it out anyway."""
+    came = tuple(items[seq] for seq in sorted(items))
+    field = Field(came, came, policy.measure, 0)
+    for use in policy.stages if came else ():
+        if not isinstance(use, GATES):
+            break
+        field = STAGES[type(use)](field, wanted, use)
+    kept_out = {one.id: one for one in field.verdicts}
+    verdicts: dict[int, Verdict] = {}
+    for seq, one in items.items():
+        gate = kept_out.get(one.id)
+        stage, reason = ("budget", "waits_for_cut") if gate is None else (gate.stage, gate.reason)
+        verdicts[seq] = Verdict(seq, 1, stage, "dropped", reason, _units(one))
+    return verdicts
+
+
 class _Weighed(msgspec.Struct, frozen=True):
-    """A selection: its candidates by seq, and offers whose text stands in the packet, by whose."""
+    """A selection: its candidates by seq, and offers whose text stands in the packet, by whose.
+
+    `waiting` are the verdicts on those that were not weighed.
+    """
 
     found: Selection
     items: dict[int, Candidate]
     twins: dict[int, int]
+    waiting: dict[int, Verdict] = {}
 
 
 def _weighed(
@@ -259,8 +300,8 @@ def _verdicts(
             yield Verdict(
                 seq, 1, "dedup", "dropped", "duplicate", _units(known.items[seq]), (), note
             )
-        elif seq not in weighed.items:
-            yield Verdict(seq, 1, "budget", "dropped", "waits_for_cut", _units(known.items[seq]))
+        elif seq in weighed.waiting:
+            yield weighed.waiting[seq]
         else:
             one = judged[_id(seq)]
             units = sizes.get(seq, one.units)
