@@ -137,6 +137,7 @@ HOUSE: dict[str, Room] = {
             "explaining.py",
             "findings.py",
             "function_schema.py",
+            "given.py",
             "handover.py",
             "holding.py",
             "inforce.py",

@@ -19,6 +19,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 from sawlog.aiotelling import AsyncTelling
 from sawlog.call import Call
 from sawlog.exchange import aexchange, checked, library_of, pause_after
+from sawlog.given import names
 from sawlog.seeing import MOST
 from sawlog.session import ChildSession, Session
 from sawlog.showing import As
@@ -144,7 +145,7 @@ class AsyncSession(AsyncTelling):
 
     def child(self, name: str, task: str, *, required_for: Iterable[str] = ()) -> AsyncChildSession:
         """A session of its own for a part of the work, for `async with`; see `Session.child`."""
-        needs = tuple(required_for)
+        needs = names(required_for, "required_for")
 
         def opened() -> ChildSession:
             return self.sync.child(name, task, required_for=needs)

@@ -15,6 +15,7 @@ from sawlog.builder.channels import CHANNELS
 from sawlog.builder.contents import Contents, text_of
 from sawlog.builder.facts import Offer
 from sawlog.builder.item import Kind, Sensitivity, content_digest
+from sawlog.given import Moment, as_moment, names, of_item
 from sawlog.outputs import Outputs
 from sawlog.store.content import TextPart
 from sawlog.store.envelope import StoredEvent
@@ -169,6 +170,8 @@ class Isolating(Surroundings):
                 "fact with Channels.extended",
             )
         text = _facts_text(facts)
+        topics = names(topics, "topics", of_item)
+        required_for = names(required_for, "required_for", of_item)
         with self._driver.lock:
             seq, offer, content = self._standing(item_id)
             read = self._driver.window
@@ -262,12 +265,12 @@ def _text(event: Event, contents: Contents) -> str:
     )
 
 
-def _ends(event: Event, content: ItemOffered) -> int:
-    """When an item ends to hold, in microseconds UTC; 0: never."""
+def _ends(event: Event, content: ItemOffered) -> Moment:
+    """When an item ends to hold; 0: never."""
     ends = [content.valid_until] if content.valid_until else []
     if content.ttl:
         ends.append(event.occurred_at + content.ttl)
-    return min(ends, default=0)
+    return as_moment(min(ends)) if ends else 0
 
 
 def _facts_text(facts: Mapping[str, Fact]) -> str:

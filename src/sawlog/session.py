@@ -23,6 +23,7 @@ from sawlog.checking import Checks
 from sawlog.child import Handing, checked_label
 from sawlog.credentials import Credentials
 from sawlog.driver import Driver
+from sawlog.given import names
 from sawlog.isolating import Isolating
 from sawlog.opening import Opening
 from sawlog.step import Step
@@ -312,9 +313,10 @@ class Session(Isolating):
         in `required_for`. Nothing else of it enters this session.
         """
         label = checked_label(name)
+        needs = names(required_for, "required_for")
         row = self._log.session(f"{self.name or self.id}/{label}", create=True)
         opened = msgspec.structs.replace(self._opened, pre_step=None)
-        return ChildSession(self, label, task, tuple(required_for), self._log, row, opened)
+        return ChildSession(self, label, task, needs, self._log, row, opened)
 
     # --- the log underneath ----------------------------------------------------------------------
 

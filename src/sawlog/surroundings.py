@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from sawlog.builder.facts import File
 from sawlog.files import within
 from sawlog.gitversion import git_version
+from sawlog.given import paths, texts
 from sawlog.instructions import BOUND, NAMES, Found, discover
 from sawlog.store.errors import ConfigError, OutsideRoot
 from sawlog.store.events.items import ItemOffered
@@ -66,6 +67,8 @@ class Surroundings(Telling):
         They override nothing that system, developer or user say. Gives what was found, problems
         included. Raises as `sawlog.instructions.discover`.
         """
+        touched = paths(touched, "touched")
+        names = texts(names, "names")
         with self._driver.lock:
             last = self._section("instructions")
             found = discover(
@@ -115,6 +118,8 @@ class Surroundings(Telling):
         out stays as it was; `world(mode=None)` takes a section back. Raises ConfigError for a time
         without a zone.
         """
+        if isinstance(tools, str):
+            raise ConfigError(f"tools is a list, not {tools!r} alone: give a list: [{tools!r}]")
         given: dict[str, object] = {
             "cwd": None if cwd is None else os.fspath(cwd),
             "platform": platform,

@@ -16,6 +16,7 @@ from sawlog.builder.facts import GOAL
 from sawlog.builder.item import Sensitivity
 from sawlog.builder.world import digest_of
 from sawlog.driver import Driver
+from sawlog.given import Moment, Span, moment, names, of_item, span
 from sawlog.store.codec import sealed
 from sawlog.store.content import Part, TextPart
 from sawlog.store.errors import ConfigError, InvalidEvent, InvalidItem
@@ -62,21 +63,22 @@ class Telling:
         `path`, `task` and `tenant` are the scope: items of another one stay out. `phase` chooses
         the policy's working set.
         """
-        unknown = sorted(set(allowed) - set(Sensitivity))
+        sensitivities = names(allowed, "allowed")
+        unknown = [one for one in sensitivities if one not in set(Sensitivity)]
         if unknown:
             raise ConfigError(f"there is no sensitivity {unknown[0]!r}: {', '.join(Sensitivity)}")
         self._task(
             TaskSet(
                 goal=goal,
                 done_when=done_when,
-                requirements=tuple(sorted(set(requirements))),
-                topics=tuple(sorted(set(topics))),
+                requirements=names(requirements, "requirements"),
+                topics=names(topics, "topics"),
                 phase=phase,
                 repository=repository,
                 path=path,
                 task=task,
                 tenant=tenant,
-                allowed=tuple(sorted(set(allowed))),
+                allowed=sensitivities,
                 clearance=clearance,
             )
         )
@@ -172,21 +174,23 @@ class Telling:
         tenant: str = "",
         topics: Iterable[str] = (),
         required_for: Iterable[str] = (),
-        valid_until: int = 0,
-        ttl: int = 0,
+        valid_until: Moment = 0,
+        ttl: Span = 0,
         relevance: int = -1,
         canonical: str = "",
         role: str = "",
         saw: Sequence[Saw] = (),
         handle: str = "",
-        took: int = -1,
+        took: Span = -1,
         key: str | None = None,
     ) -> str:
         """Offer an item: a candidate for the packets from here on; gives the id of its event.
 
         The channel alone says what it is and how far it is trusted; no text changes that. What a
-        `secret` channel brings is a `handle` and never a value. Times are microseconds UTC, `ttl`
-        and `took` microseconds, `relevance` per mille. Raises InvalidItem with the rule's code.
+        `secret` channel brings is a `handle` and never a value. `valid_until` is a datetime with
+        its zone, or microseconds UTC since 1970; `ttl`, how long it holds from now, and `took`,
+        how long the fetching took, are timedeltas or microseconds; `relevance` is per mille.
+        Raises InvalidItem with the rule's code.
         """
         labels = self.channels[channel]
         parts = self._item_parts(content, labels.sensitivity, handle, source_id)
@@ -220,16 +224,16 @@ class Telling:
             path=path,
             task=task,
             tenant=tenant,
-            topics=tuple(sorted(set(topics))),
-            required_for=tuple(sorted(set(required_for))),
-            valid_until=valid_until,
-            ttl=ttl,
+            topics=names(topics, "topics", of_item),
+            required_for=names(required_for, "required_for", of_item),
+            valid_until=moment(valid_until, "valid_until"),
+            ttl=span(ttl, "ttl"),
             relevance=relevance,
             canonical=canonical,
             role=role,
-            saw=tuple(saw),
+            saw=_seen(saw),
             handle=handle,
-            took=took,
+            took=span(took, "took", least=0, none=-1),
         )
         with self._driver.lock:
             return self._tell(item, source=channel, key=key)
@@ -331,6 +335,14 @@ def injected(content: str | Sequence[Part], target: str, wakes: bool) -> InboxIn
     if isinstance(content, str):
         return InboxInjected((TextPart(content),), target, wakes)
     return InboxInjected(parts_of(content, "inject"), target, wakes)
+
+
+def _seen(saw: Sequence[Saw]) -> tuple[Saw, ...]:
+    given = cast("object", saw)
+    seen = cast("tuple[object, ...]", tuple(saw)) if isinstance(given, list | tuple) else (None,)
+    if not all(isinstance(one, Saw) for one in seen):
+        raise of_item(f"saw is a list of what was seen, not {given!r}: give a list of Saw")
+    return cast("tuple[Saw, ...]", seen)
 
 
 def parts_of(value: object, path: str) -> tuple[Part, ...]:

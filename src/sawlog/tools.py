@@ -65,7 +65,10 @@ def tool(
 
 
 def declare_all(tools: Iterable[Any]) -> list[Declared]:
-    """The declarations of several tools, in order. Raises ConfigError for a name given twice."""
+    """The declarations of several tools, in order. Raises ConfigError for a name given twice, and
+    for one tool that is no list."""
+    if not _is_list(tools):
+        raise ConfigError(f"tools is a list, not {_shown(tools)} alone: give a list: [the tool]")
     found: dict[object, int] = {}
     declared: list[Declared] = []
     for at, one in enumerate(tools):
@@ -78,6 +81,10 @@ def declare_all(tools: Iterable[Any]) -> list[Declared]:
             )
         declared.append(made)
     return declared
+
+
+def _is_list(given: object) -> bool:
+    return isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping)
 
 
 def declare(given: Any, *, name: str | None = None) -> Declared:

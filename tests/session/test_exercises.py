@@ -244,7 +244,7 @@ def test_a_secret_that_nobody_gives_is_credential_unavailable(log: AgentLog) -> 
 
 
 def test_facts_that_contradict_each_other_are_both_shown_until_one_is_over(tmp_path: Path) -> None:
-    now = 1_000 * DAY
+    now = 20_000 * DAY
     url = str(tmp_path / "agent.db")
     with sawlog.open(url, clock=lambda: now) as log, log.session("task") as s:
         for version, until in (("3.11", now), ("3.12", now + 10 * DAY)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -420,7 +421,12 @@ def test_facts_are_taken_back_with_their_text(log: AgentLog) -> None:
 
 def test_facts_hold_no_longer_than_their_text(log: AgentLog) -> None:
     with opened(log) as s:
-        page = s.offer(PAGE, channel="web_content", source_id="page", valid_until=1)
+        page = s.offer(
+            PAGE,
+            channel="web_content",
+            source_id="page",
+            valid_until=datetime(2020, 1, 1, tzinfo=UTC),
+        )
         s.extract(page, {"price": 12}, channel="price_facts")
         step = stepped(s)
         assert entries(step) == []

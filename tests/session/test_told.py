@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import UTC, datetime
 from pathlib import Path
 
 from sawlog.agentlog import AgentLog
@@ -14,6 +15,7 @@ from sawlog.store.events.world import Saw
 from tests.session.agents import next_step, one, sound, talker
 
 API = "openai-chat"
+OVER = datetime(2020, 1, 1, tzinfo=UTC)
 
 
 def stepped(s: Session) -> Step:
@@ -67,7 +69,7 @@ def test_a_fact_in_memory_goes_through_the_same_gates(log: AgentLog) -> None:
     """S3-21: memory is retrieved, filtered and weighed; a tool's result is visible without it."""
     with log.session("task", channels=CHANNELS.owned("memory")) as s:
         s.offer("Prefers tabs.", channel="memory", source_id="style", observed_at="2026-01-02")
-        s.offer("Lives in the north.", channel="memory", source_id="home", valid_until=1)
+        s.offer("Lives in the north.", channel="memory", source_id="home", valid_until=OVER)
         s.offer("Prefers spaces.", channel="memory", source_id="old", repository="elsewhere")
         with s.tool(one(s)) as run:
             run.result("a result of a tool")
