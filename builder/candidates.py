@@ -262,21 +262,15 @@ def _chosen(
         sizes[_seq(one)] = sum(measure(show(ref, contents, None)) for ref in own)
         refs.extend(own)
     judged = {one.id: one for one in found.verdicts}
-    must = [
-        one
-        for seq, one in weighed.items.items()
-        if seq not in shown
-        and one.is_required
-        and (seq in sizes or judged[one.id].stage in ("budget", "zones"))
-    ]
+    bucket = found.required_units
     return Chosen(
         tuple(refs),
         tuple(_notices(state, weighed, judged, shown, frozenset(sizes))),
         tuple(_verdicts(state, weighed, judged, shown, sizes, known)),
         found.missing,
         sum(sizes.values()),
-        sum(sizes.get(_seq(one), one.units) for one in must),
-        sum(one.units for one in must if _seq(one) not in sizes),
+        bucket.all,
+        bucket.all - bucket.selected,
     )
 
 
