@@ -6,31 +6,35 @@ cut or a compaction change it: answered from the log and the trace that is compu
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 
-import msgspec
-
-from sawlog.builder.contents import text_of
 from sawlog.builder.measure import measure_of
 from sawlog.builder.packet import Entry
 from sawlog.builder.policy import Rules
 from sawlog.builder.selection.candidate import zone_of
 from sawlog.builder.state import Ref
 from sawlog.builder.trace import Verdict
-from sawlog.findings import Version, Why
+from sawlog.endings import STAGES as ENDS
+from sawlog.findings import Ended, Why
 from sawlog.holding import Held, Key, Wanted, held
 from sawlog.lives import Life, Lives
+from sawlog.origins import digest, excerpt, labels, sourced, went_out
 from sawlog.recorded import Recorded
 from sawlog.steppacket import StepPacket
 from sawlog.store.event import Event
-from sawlog.store.events.conversation import ToolFinished
-from sawlog.store.events.items import ItemOffered
 from sawlog.store.events.steps import PacketBuilt
-from sawlog.store.events.world import ObservationRecorded, Saw, WorldChanged
-from sawlog.weighing import Weighed, cause_of, preferred, weighed
+from sawlog.weighing import (
+    Weighed,
+    cause_of,
+    follower,
+    note_of,
+    preferred,
+    scores_of,
+    weighed,
+)
 
-_CHANGED = frozenset(("block_cut", "compacted", "rewound", "trimmed", "header_changed"))
+_CHANGED = frozenset(("compacted", "rewound", "trimmed"))
+"""Cuts that are events of the log; those of packets stand in the life itself."""
 
 _STAGES = {
     "not_yet": "log",
@@ -40,6 +44,8 @@ _STAGES = {
     "copy": "pairing",
     "block_cut": "budget",
     "outdated": "freshness",
+    "once": "freshness",
+    "told_anew": "freshness",
     "no_selection": "policy",
     "not_installed": "policy",
     "waiting": "inbox",
@@ -68,12 +74,15 @@ def why(session: Recorded, step: int, what: str) -> list[Why]:
             before = lives.state
         lives.see(event)
     # What no packet could show asks for no trace.
-    run = _Explaining(session, packet, wanted, lives)
+    run = _Explaining(session, step, packet, wanted, lives)
     if any(one.event.seq <= packet.sees and one.form == "item" for one in found.values()):
         run.weighed = weighed(session, packet, before or lives.state)
     answers = [run.of(one) for one in found.values()]
     return [*filter(None, answers), *run.sayings(found)]
 
+
+_ENDABLE = frozenset(("block_cut", "outdated", "stale", "not_shown", "forgotten"))
+"""Reasons that say less than what made an item hold no longer."""
 
 _FORGET_EVERY = 250
 
@@ -94,8 +103,13 @@ _SAYINGS = frozenset(("synthetic", "notice", "stale", "missing"))
 class _Explaining:
     """The answers for one packet."""
 
-    def __init__(self, session: Recorded, packet: StepPacket, wanted: Wanted, lives: Lives) -> None:
+    def __init__(
+        self, session: Recorded, step: int, packet: StepPacket, wanted: Wanted, lives: Lives
+    ) -> None:
         self.weighed: Weighed | None = None
+        self._session = session
+        self._step = step
+        self._earlier: dict[int, Weighed | None] = {}
         self._window = session.window
         self._packet = packet
         self._wanted = wanted
@@ -127,22 +141,27 @@ class _Explaining:
         if ref is not None and ref.form in _SAYINGS:
             at, ref = -1, None  # a notice that the event caused shows nothing of it
         present = ref is not None and one.shown_by(ref, self._window, self._wanted)
-        verdict = self._verdict(one)
+        found, verdict, weighed_at = self._judged(one)
         if present and at in self._left_out:
             # The packet has it and the renderer could not send it to this model.
             present, reason = False, f"left_out: {self._left_out[at]}"
         else:
             reason = "" if present else self._reason(one, ref, life, verdict)
         stage = self._stage(reason, verdict)
+        ended = self._ended(one, reason, found)
         dropped = verdict is not None and verdict.outcome == "dropped"
         others = (
-            preferred(self.weighed, verdict, self._window)
-            if self.weighed is not None and verdict is not None and dropped
+            preferred(found, verdict, self._window)
+            if found is not None and verdict is not None and dropped
             else ()
         )
+        if ended is not None and not present and reason in _ENDABLE:
+            reason, stage = ended.kind, ENDS.get(ended.kind, "freshness")
+            if found is not None:
+                others = others or follower(found, ended, stage, self._window)
         entry = self._packet.entries[at] if at >= 0 else one.entry
         units = self._units(one, entry, verdict)
-        room = self.weighed.room if self.weighed is not None else -1
+        room = found.room if found is not None else -1
         candidate = seq <= self._packet.sees and reason not in ("forgotten", "waiting")
         answer = Why(
             seq=seq,
@@ -157,26 +176,57 @@ class _Explaining:
             seen_first=life.first,
             seen_until=life.last,
             out_at=life.out,
-            version="" if one.is_secret or one.entry is None else _digest(one.entry.text),
-            excerpt="" if one.is_secret or one.entry is None else self._around(one.entry.text),
+            version="" if one.is_secret or one.entry is None else digest(one.entry.text),
+            excerpt=""
+            if one.is_secret or one.entry is None
+            else excerpt(one.entry.text, self._wanted.what),
             id=one.event.id,
             stage=stage,
             cause="" if present else cause_of(reason, units, room, others),
-            changed_by=life.reason if life.reason in _CHANGED else "",
+            changed_by=life.cut or (life.reason if life.reason in _CHANGED else ""),
             zone=self._zone(one),
             units=units,
-            scores=verdict.scores if verdict is not None else (),
-            note=verdict.note if verdict is not None else "",
-            labels=_labels(one),
-            went_out=self._went_out(one),
+            scores=scores_of(verdict) if verdict is not None else (),
+            note=note_of(verdict, self._window) if verdict is not None else "",
+            labels=labels(one),
+            went_out=went_out(one, self._packet.refs, self._window),
             preferred=others,
+            ended=ended,
+            weighed_at=weighed_at,
         )
-        return self._sourced(answer, one)
+        return sourced(answer, one, self._window)
 
-    def _verdict(self, one: Held) -> Verdict | None:
-        if self.weighed is None or one.form != "item":
+    def _judged(self, one: Held) -> tuple[Weighed | None, Verdict | None, int]:
+        """The weighing that decided on an item, its verdict, and the step if that was earlier."""
+        now = self.weighed
+        if now is None or one.form != "item":
+            return now, None, 0
+        verdict = now.verdict(*one.key)
+        if verdict is None or verdict.reason != "waits_for_cut":
+            return now, verdict, 0
+        # It waits: what kept it out is what the step says that weighed it.
+        at = self._lives.weighed(one.event.seq)
+        if at is not None and at.seq not in self._earlier:
+            packet = self._session.packet(at.step)
+            made = packet.built_at == at.seq
+            self._earlier[at.seq] = weighed(self._session, packet, at.before) if made else None
+        then = self._earlier[at.seq] if at is not None else None
+        decided = then.verdict(*one.key) if then is not None else None
+        if at is None or decided is None or decided.outcome != "dropped":
+            return now, verdict, 0
+        if decided.reason == verdict.reason:
+            return now, verdict, 0
+        return then, decided, at.step if at.step != self._step else 0
+
+    def _ended(self, one: Held, reason: str, found: Weighed | None) -> Ended | None:
+        """Why an item holds no longer; None while it does, and of what is no item."""
+        if one.form != "item" or reason in ("not_yet", "rewound"):
             return None
-        return self.weighed.verdict(*one.key)
+        endings = self._lives.endings
+        told = endings.told(one.event.seq)
+        if told is None and found is not None and reason:
+            told = endings.of(one.event.seq, reason, found.state)
+        return told
 
     def _reason(self, one: Held, ref: Ref | None, life: Life, verdict: Verdict | None) -> str:
         if one.event.seq > self._packet.sees:
@@ -223,60 +273,6 @@ class _Explaining:
             return "fixed"
         return "history" if one.form != "item" else ""
 
-    def _sourced(self, answer: Why, one: Held) -> Why:
-        """The answer with what the source says of itself."""
-        content = one.event.content
-        match content:
-            case ItemOffered():
-                return msgspec.structs.replace(
-                    answer,
-                    source_id=text_of(content.source_id, self._window),
-                    named=text_of(content.version, self._window),
-                    locator=text_of(content.locator, self._window)
-                    or text_of(content.path, self._window),
-                )
-            case WorldChanged():
-                return msgspec.structs.replace(
-                    answer, source_id=content.sections[one.part - 1].name
-                )
-            case ToolFinished() | ObservationRecorded() if content.saw:
-                first = content.saw[0]
-                path = text_of(first.path, self._window)
-                where = f"{path}:{first.range}" if first.range else path
-                return msgspec.structs.replace(
-                    answer, source_id=path, named=first.version, locator=where
-                )
-            case _:
-                return answer
-
-    # --- which version went out -----------------------------------------------------------------
-
-    def _went_out(self, one: Held) -> tuple[Version, ...]:
-        """The versions of the part's source that the packet shows."""
-        subject = self._subject(one.event.content, one.event.source)
-        if subject is None:
-            return ()
-        found: list[Version] = []
-        for at, ref in enumerate(self._packet.refs):
-            if ref.form not in ("full", "preview", "late", "item") or not ref.seq:
-                continue
-            event = self._window.event(ref.seq)
-            other = self._subject(event.content, event.source)
-            if other is not None and other[0] == subject[0]:
-                found.append(Version(ref.seq, ref.part, other[1], ref.form, at))
-        return tuple(found)
-
-    def _subject(self, content: object, source: str) -> tuple[str, str] | None:
-        """What an event tells of, and in which version."""
-        if isinstance(content, ItemOffered):
-            of = text_of(content.canonical, self._window)
-            of = of or f"{source}:{text_of(content.source_id, self._window)}"
-            return f"item {of}", text_of(content.version, self._window)
-        if isinstance(content, ToolFinished | ObservationRecorded) and content.saw:
-            first: Saw = content.saw[0]
-            return f"file {text_of(first.path, self._window)}", first.version
-        return None
-
     # --- what no event says ---------------------------------------------------------------------
 
     def sayings(self, found: dict[Key, Held]) -> list[Why]:
@@ -302,36 +298,11 @@ class _Explaining:
                     seen_first=0,
                     seen_until=0,
                     out_at=0,
-                    version=_digest(entry.text),
-                    excerpt=self._around(entry.text),
+                    version=digest(entry.text),
+                    excerpt=excerpt(entry.text, self._wanted.what),
                     id=event.id if event is not None else "",
                     zone="history",
                     units=self._measure(entry),
                 )
             )
         return out
-
-    def _around(self, text: str) -> str:
-        what = self._wanted.what
-        at = max(0, text.find(what))
-        return text[max(0, at - 60) : at + len(what) + 60]
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _labels(one: Held) -> tuple[tuple[str, str], ...]:
-    """How far a part is trusted and what keeps it, as far as it says so."""
-    content = one.event.content
-    if isinstance(content, ItemOffered):
-        label = content.label
-        return (
-            ("authority", label.authority),
-            ("trust", label.trust),
-            ("retention", label.retention),
-            ("sensitivity", label.sensitivity),
-        )
-    if one.entry is None:
-        return ()
-    return (("authority", one.entry.authority), ("trust", one.entry.trust))

@@ -6,6 +6,9 @@ import msgspec
 
 from sawlog.builder.replay import Difference
 
+Scores = tuple[tuple[str, int | None], ...]
+"""Signals with their values, in the order in which they were compared; None: not recorded."""
+
 
 class Version(msgspec.Struct, frozen=True):
     """A version of the same source that a packet shows: which event, in which form, as `entry`.
@@ -24,8 +27,9 @@ class Preferred(msgspec.Struct, frozen=True):
     """What came in, or stayed, where an item fell out.
 
     `because` is what decided: the first signal in which the two differ (`mine` and `theirs` are
-    its values), or `required`, `order` (all signals equal), `fits` (it ranked lower and took less
-    room), or the stage that settled it (`dedup`, `supersession`, `conflict`, …).
+    its values, None where not recorded), or `required`, `order` (all signals equal), `fits` (it
+    ranked lower and took less room), or the stage that settled it (`dedup`, `supersession`,
+    `conflict`, …).
     """
 
     seq: int
@@ -35,9 +39,24 @@ class Preferred(msgspec.Struct, frozen=True):
     version: str
     units: int
     because: str
-    mine: int = 0
-    theirs: int = 0
-    scores: tuple[tuple[str, int], ...] = ()
+    mine: int | None = 0
+    theirs: int | None = 0
+    scores: Scores = ()
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """Why an item holds no longer.
+
+    `kind` is `withdrawn`, `expired`, `superseded`, `overturned`, `replaced` (something newer was
+    offered and found no room) or `file_changed`; `seq` the event that says so (0: the time that it
+    was given, or none is named), `source` that event's. `text` is the reason of the withdrawal, the
+    newer version or the path of the file.
+    """
+
+    kind: str
+    seq: int = 0
+    source: str = ""
+    text: str = ""
 
 
 class Why(msgspec.Struct, frozen=True):
@@ -49,15 +68,21 @@ class Why(msgspec.Struct, frozen=True):
     `rewound`, `trimmed`, `outdated`, `other_form` (shown, without this text), `header_changed`,
     `not_shown`, `left_out: WHY` (in the packet, but this model could not be sent it), `forgotten`
     (as an item that no packet needed), `no_selection` (the policy weighs no items), `waiting`,
-    `rejected`, `cancelled` (in the inbox), or the policy's own word for an item. `stage` is where
-    that was. `cause` puts it in one of five words, empty when it is present: `not_recalled`,
-    `filtered`, `ranked_low`, `out_of_budget`, `lost_in_compression`.
+    `rejected`, `cancelled` (in the inbox), `once` (meant for one step), `told_anew` (a text of the
+    world, told again as it is now), what made an item hold no longer (`ended`), or the policy's own
+    word for an item. `stage` is where that was; `weighed_at` the step that it was weighed for, when
+    that was an earlier one: what found no room waits for the next cut. `cause` puts it in one of
+    five words, empty when it is present: `not_recalled`, `filtered`, `ranked_low`,
+    `out_of_budget`, `lost_in_compression`.
 
     `seen_first` and `seen_until` are the first and the last step up to this one whose packet had
     the text, `out_at` the first after that without it (0: none), `changed_by` what took it out
     then. `version` is the content's digest (none of a secret), so that two readings of a file can
     be told apart; `named` the version as the source named it. `went_out` are the versions of the
     same source that the packet shows, `preferred` what came in instead.
+
+    `ended` says why an item holds no longer, also one that the packet still shows, with a notice
+    behind it that says so.
 
     `units` is what it takes, in the packet's measure, in `zone`; `scores` what it was ranked by,
     `note` what else was done to it, `labels` its authority, trust, retention and sensitivity, as
@@ -87,11 +112,13 @@ class Why(msgspec.Struct, frozen=True):
     locator: str = ""
     zone: str = ""
     units: int = 0
-    scores: tuple[tuple[str, int], ...] = ()
+    scores: Scores = ()
     note: str = ""
     labels: tuple[tuple[str, str], ...] = ()
     went_out: tuple[Version, ...] = ()
     preferred: tuple[Preferred, ...] = ()
+    ended: Ended | None = None
+    weighed_at: int = 0
 
 
 class Moved(msgspec.Struct, frozen=True):

@@ -21,17 +21,21 @@ from sawlog.builder.replay import sent_under
 from sawlog.builder.selection.candidate import Candidate
 from sawlog.builder.state import State
 from sawlog.builder.trace import Trace, Verdict
-from sawlog.findings import Preferred
+from sawlog.findings import Ended, Preferred, Scores
 from sawlog.inforce import rules_of
 from sawlog.reconstructing import as_recorded, foreign_sending, reconstruct
 from sawlog.recorded import Recorded
 from sawlog.steppacket import StepPacket
+from sawlog.store.envelope import UNKNOWN_TIME
 from sawlog.store.errors import InvalidPolicy, UnknownNumber
 from sawlog.store.events.items import ItemOffered
 from sawlog.store.events.steps import PacketBuilt
 
 _OTHER = re.compile("(?:kept as|by|to) ([0-9]{16})$")
 """How a verdict's note names the one that came in instead."""
+
+_ID = re.compile(r"\b[0-9]{16}\b", re.ASCII)
+"""How candidates are named in notes: by their event."""
 
 _SHORT = frozenset(("budget", "coverage"))
 """Stages that give out room."""
@@ -130,6 +134,34 @@ def _built(session: Recorded, packet: StepPacket, before: State, rules: Rules) -
     return reconstruct(before, policy, sending, packet.as_of, session.window)
 
 
+# --- in words that say something outside of a trace -----------------------------------------------
+
+_UNRECORDED = {"relevance": -1, "freshness": UNKNOWN_TIME}
+"""The least value of a signal, which stands for none."""
+
+
+def value_of(signal: str, value: int) -> int | None:
+    """A signal's value as its source recorded it; None where it did not."""
+    return None if _UNRECORDED.get(signal) == value else value
+
+
+def scores_of(verdict: Verdict) -> Scores:
+    """What a verdict was ranked by."""
+    return tuple((name, value_of(name, value)) for name, value in verdict.scores)
+
+
+def note_of(verdict: Verdict, contents: Contents) -> str:
+    """What else was done to a candidate, others named by event and source."""
+
+    def named(found: re.Match[str]) -> str:
+        event = contents.event(int(found[0]))
+        if not isinstance(event.content, ItemOffered):
+            return f"event {event.seq}"
+        return f"event {event.seq} ({event.source} {text_of(event.content.source_id, contents)})"
+
+    return _ID.sub(named, verdict.note)
+
+
 # --- why another was preferred --------------------------------------------------------------------
 
 
@@ -150,6 +182,11 @@ def preferred(found: Weighed, verdict: Verdict, contents: Contents) -> tuple[Pre
         ]
         return _told(found, same, contents)
     return ()
+
+
+def follower(found: Weighed, ended: Ended, stage: str, contents: Contents) -> tuple[Preferred, ...]:
+    """The item that took the place of one that holds no longer; empty when none did."""
+    return _told(found, [(ended.seq, stage, 0, 0)], contents) if ended.seq else ()
 
 
 def _alike(one: Candidate, other: Candidate) -> bool:
@@ -217,9 +254,9 @@ def _told(
                 text_of(content.version, contents),
                 won.units if won is not None else 0,
                 because,
-                mine,
-                theirs,
-                won.scores if won is not None else (),
+                value_of(because, mine),
+                value_of(because, theirs),
+                scores_of(won) if won is not None else (),
             )
         )
     return tuple(out)
@@ -228,8 +265,12 @@ def _told(
 # --- the five causes ------------------------------------------------------------------------------
 
 _RECALL = frozenset(("not_yet", "forgotten", "waiting", "not_shown", "not_recalled"))
-_LOST = frozenset(("block_cut", "compacted", "trimmed", "outdated", "other_form"))
-_ROOM = frozenset(("budget_exceeded", "budget_prefix_cut", "after_prefix_cut", "budget"))
+_LOST = frozenset(
+    ("block_cut", "compacted", "trimmed", "outdated", "other_form", "once", "told_anew")
+)
+_ROOM = frozenset(
+    ("budget_exceeded", "budget_prefix_cut", "after_prefix_cut", "budget", "waits_for_cut")
+)
 
 
 def cause_of(reason: str, units: int, room: int, others: Iterable[Preferred]) -> str:

@@ -32,8 +32,10 @@ def test_why_finds_where_the_rule_fell_out(store: str) -> None:
     assert (part["seen_first"], part["seen_until"], part["out_at"]) == (1, 3, 4)
     assert written.RULE in part["excerpt"]
     text = sawlog("--store", store, "why", STEP, "500 EUR").text
-    assert "the policy's block cut left it behind; packets of steps 1 to 3 had it" in text
-    assert "since step 4 it is out" in text
+    assert (
+        "not seen: out since step 4: the policy's block cut left it behind; "
+        "packets of steps 1 to 3 had it" in text
+    )
 
 
 def test_why_says_that_a_text_was_seen_while_it_was(store: str) -> None:
@@ -83,6 +85,33 @@ def test_why_answers_for_an_item_in_words(file_store: str) -> None:
     nowhere = sawlog("--store", file_store, "why", "items@1", "nowhere", "--json").json
     assert nowhere["answer"] == "not_recalled"
     assert "not recalled" in sawlog("--store", file_store, "why", "items@1", "nowhere").text
+
+
+def test_why_says_what_made_an_item_hold_no_longer(file_store: str) -> None:
+    """In words that people read: no number of a candidate, no stand-in for a date."""
+    with open_log(file_store) as log, log.session("ends", window=1500) as s:
+        s.offer("It is so.", channel="web_content", source_id="forum")
+        s.offer("Port 80.", channel="memory", source_id="port", version="1")
+        s.offer("Port\n8443.", channel="memory", source_id="port", version="2")
+        for at in range(8):
+            s.user(f"Question {at}")
+            if at == 1:
+                s.withdraw("web_content", "forum", "hoax\x1b[2J")
+            written.ask(s, written.says("w" * 1000))
+    run = ("--store", file_store, "why")
+    first = sawlog(*run, "ends@1", "It is so.").text
+    assert "relevance not given" in first and "freshness no date" in first
+    assert "9223372036854775808" not in first
+    shown = sawlog(*run, "ends@3", "It is so.").text
+    assert "a notice says: withdrawn (hoax\\x1b[2J), event" in shown
+    gone = sawlog(*run, "ends@8", "It is so.").text
+    assert "out since step 7: withdrawn (hoax\\x1b[2J), event" in gone
+    assert "at step 7: the policy's block cut left it behind" in gone
+    old = sawlog(*run, "ends@1", "Port 80.").text
+    assert "by event 4 (memory port)" in old and "0000000000000004" not in old
+    assert "… 8443. …" in sawlog(*run, "ends@1", "8443").text
+    found = sawlog(*run, "ends@1", "It is so.", "--json").json["parts"][0]
+    assert ["freshness", None] in found["scores"] and found["ended"] is None
 
 
 # --- diff -----------------------------------------------------------------------------------------

@@ -7,14 +7,20 @@ cut change it: each answered from the log and from the trace that is computed ag
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
 
 from sawlog.agentlog import AgentLog
-from sawlog.findings import Why
+from sawlog.findings import Ended, Why
 from sawlog.session import Session
 from sawlog.store.content import TextPart
+from sawlog.store.events.conversation import MessageUser
 from sawlog.store.events.world import FileChanged, ObservationRecorded, Saw
-from tests.session.agents import next_step, talker
+from tests.session.agents import next_step, opened, talker
 
 
 def step(s: Session, says: str = "ok") -> None:
@@ -324,3 +330,142 @@ def test_the_cut_that_drops_what_holds_no_longer_is_explained(log: AgentLog) -> 
     assert {one.present for one in answers} == {True, False}
     gone = next(one for one in answers if not one.present)
     assert gone.out_at == gone.seen_until + 1 and gone.preferred == ()
+
+
+def whys(log: AgentLog) -> list[Why]:
+    """The claim at each step."""
+    return [ask(log, at, CLAIM)[0] for at in range(1, 9)]
+
+
+def test_what_was_taken_back_is_out_for_that_and_not_for_the_cut(log: AgentLog) -> None:
+    claimed(log, taken_back)
+    answers = whys(log)
+    [event] = [one.seq for one in log.read("task").events() if one.type == "item.withdrawn"]
+    taken = Ended("withdrawn", event, "harness", "hoax")
+    assert answers[0].ended is None
+    assert all(one.ended == taken for one in answers[1:])
+    out = [one for one in answers if not one.present]
+    assert len(out) >= 2, "the cut and a step behind it"
+    for one in out:
+        assert (one.stage, one.reason, one.cause) == ("freshness", "withdrawn", "filtered")
+        assert one.changed_by == "block_cut" and one.out_at == out[0].out_at
+
+
+def test_what_a_newer_version_followed_names_it(log: AgentLog) -> None:
+    claimed(log, said_anew, version="1")
+    out = [one for one in whys(log) if not one.present]
+    assert len(out) >= 2
+    for one in out:
+        assert (one.stage, one.reason, one.cause) == ("supersession", "superseded", "filtered")
+        assert one.ended is not None and one.ended.text == "2"
+        [newer] = one.preferred
+        assert (newer.seq, newer.version, newer.because) == (one.ended.seq, "2", "supersession")
+
+
+def test_what_ended_at_a_time_has_expired(tmp_path: Path) -> None:
+    hours = itertools.count(1_800_000_000_000_000, 3_600_000_000)
+    with opened(str(tmp_path / "hours.db"), clock=lambda: next(hours)) as log:
+        claimed(log, lambda s: None, ttl=timedelta(hours=24))
+        answers = whys(log)
+    assert answers[0].present and answers[0].ended is None
+    out = [one for one in answers if not one.present]
+    assert len(out) >= 2
+    for one in out:
+        assert (one.stage, one.reason, one.cause) == ("validity", "expired", "filtered")
+        assert one.ended == Ended("expired") and one.preferred == ()
+
+
+def test_what_was_taken_back_before_it_was_shown_names_who_did_so(log: AgentLog) -> None:
+    with log.session("task") as s:
+        fact(s, "forum", CLAIM, channel="web_content")
+        s.withdraw("web_content", "forum", "hoax")
+        for _ in range(3):
+            s.user("go")
+            step(s)
+    [event] = [one for one in log.read("task").events() if one.type == "item.withdrawn"]
+    for at in (1, 2, 3):
+        [one] = ask(log, at, CLAIM)
+        assert (one.stage, one.reason, one.cause) == ("freshness", "withdrawn", "filtered")
+        assert one.ended == Ended("withdrawn", event.seq, event.source, "hoax")
+
+
+def test_an_item_of_a_changed_file_names_the_change(log: AgentLog) -> None:
+    with log.session("task") as s:
+        fact(s, "notes", CLAIM, channel="web_content", saw=(Saw("notes.md", "", "a1"),))
+        s.append(FileChanged("notes.md", "b2"), source="watch")
+        s.user("go")
+        step(s)
+    [event] = [one for one in log.read("task").events() if one.type == "file.changed"]
+    [one] = ask(log, 1, CLAIM)
+    assert (one.stage, one.reason) == ("freshness", "file_changed")
+    assert one.ended == Ended("file_changed", event.seq, "watch", "notes.md")
+
+
+def test_what_waits_for_a_cut_is_told_as_it_was_weighed(log: AgentLog) -> None:
+    """Between cuts only what is new is weighed: why it is out, the earlier step says."""
+    with log.session("task", window=2000) as s:
+        fact(s, "wrong", "The port is 80. " + "x" * 4000, relevance=900)
+        fact(s, "right", "The port is 8443. " + "x" * 4000, relevance=700)
+        fact(s, "host", "The host is a.", version="1")
+        fact(s, "host", "The host is b.", version="2")
+        for _ in range(4):
+            s.user("What is the port?")
+            step(s)
+    first, last = (ask(log, at, "8443")[0] for at in (1, 4))
+    assert (first.reason, first.cause, first.weighed_at) == ("budget_exceeded", "ranked_low", 0)
+    assert [one.source_id for one in first.preferred][0] == "wrong"
+    assert last == msgspec.structs.replace(first, weighed_at=1)
+    old = ask(log, 4, "host is a")[0]
+    assert (old.stage, old.reason, old.weighed_at) == ("supersession", "superseded", 1)
+    assert [one.version for one in old.preferred] == ["2"]
+
+
+def test_what_was_meant_for_one_step_is_not_called_cut(log: AgentLog) -> None:
+    """At a cut it goes from among what stays; what stands in front of the cut goes with it."""
+    with log.session("task", window=420) as s:
+        s.user("What is the port? " + "z" * 1000)
+        step(s)
+        s.append(MessageUser((TextPart("Only now: 8443."),), once=True), source="user")
+        for at in range(7):
+            s.user(f"{at} " + "y" * 120)
+            step(s)
+    answers = [ask(log, at, "8443")[0] for at in range(2, 9)]
+    assert answers[0].present
+    gone = next(one for one in answers if not one.present)
+    assert (gone.reason, gone.stage, gone.changed_by) == ("once", "freshness", "block_cut")
+
+
+# --- what a signal and a note say -----------------------------------------------------------------
+
+
+def test_a_signal_that_nobody_gave_has_no_value(log: AgentLog) -> None:
+    with log.session("task", window=150) as s:
+        fact(s, "a", "first " + "x" * 300, updated_at="2026-07-29")
+        fact(s, "b", "second " + "x" * 300)
+        s.user("go")
+        step(s)
+    [second] = ask(log, 1, "second")
+    assert dict(second.scores)["relevance"] is None and dict(second.scores)["freshness"] is None
+    [first] = second.preferred
+    assert (first.because, first.mine) == ("freshness", None)
+    assert first.theirs == dict(first.scores)["freshness"] == 1785283200000000
+
+
+def test_a_note_names_others_by_event_and_source(log: AgentLog) -> None:
+    with log.session("task") as s:
+        fact(s, "port", "The port is 80.", version="1")
+        fact(s, "port", "The port is 8443.", version="2")
+        s.user("go")
+        step(s)
+    old, new = ask(log, 1, "The port is")
+    assert old.note == f"by event {new.seq} (memory port)"
+
+
+def test_an_excerpt_is_the_line_that_holds_the_text(log: AgentLog) -> None:
+    with log.session("task") as s:
+        s.user("Hello.\nThe port\n is 8443.\nGood bye.")
+        fact(s, "notes", "\nFirst line.\nSecond line.")
+        step(s)
+    assert ask(log, 1, "8443")[0].excerpt == " is 8443."
+    assert ask(log, 1, "port\n is")[0].excerpt == "The port\n is 8443."
+    assert ask(log, 1, "notes")[0].excerpt == "First line."

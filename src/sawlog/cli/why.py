@@ -11,7 +11,7 @@ from sawlog.cli.output import first_line, say, visible, write_json
 from sawlog.cli.show import Json, StepName
 
 if TYPE_CHECKING:
-    from sawlog.findings import Preferred, Why
+    from sawlog.findings import Ended, Preferred, Scores, Why
 
 _REASONS = {
     "not_yet": "it was recorded only later",
@@ -33,8 +33,21 @@ _REASONS = {
     "rejected": "it was rejected when a step claimed the inbox",
     "cancelled": "it was taken out of the inbox again",
     "claimed": "it left the inbox as a message of its own",
+    "once": "it was meant for one step, and a cut came",
+    "told_anew": "a cut came, and it is told again as it is now",
+    "waits_for_cut": "it waits: between cuts only what is new is weighed",
 }
 """Reasons of the log and its history; those of a policy's stages are the policy's own words."""
+
+_ENDED = {
+    "withdrawn": "withdrawn",
+    "expired": "expired",
+    "superseded": "superseded",
+    "overturned": "a later observation says otherwise",
+    "replaced": "something newer was offered",
+    "file_changed": "its file changed",
+}
+"""What makes an item hold no longer."""
 
 _CAUSES = {
     "not_recalled": "not recalled",
@@ -43,6 +56,9 @@ _CAUSES = {
     "out_of_budget": "out of budget",
     "lost_in_compression": "lost in compression",
 }
+
+_LINES = 5
+"""Lines of an excerpt that are shown."""
 
 _DECIDED = {
     "required": "the step needs it",
@@ -133,13 +149,13 @@ def _print(one: Why) -> None:
         say(f"    {visible(one.source_id)}{named}{at}")
     say(f"    {_verdict(one)}")
     if one.changed_by and one.changed_by != one.reason:
-        say(f"    before that: {_REASONS.get(one.changed_by, one.changed_by)}")
+        say(f"    at step {one.out_at}: {_REASONS.get(one.changed_by, one.changed_by)}")
     if one.scores:
         say(f"    ranked by {_scores(one.scores)}")
     if one.note:
         say(f"    {visible(one.note)}")
     for other in one.preferred:
-        say(f"    instead: {_preferred(other)}")
+        say(f"    instead: {_preferred(other, one.stage)}")
     for version in one.went_out:
         if version.seq != one.seq:
             which = f"version {visible(version.version)}" if version.version else "a version"
@@ -150,31 +166,83 @@ def _print(one: Why) -> None:
     if one.version:
         say(f"    version sha256:{one.version}")
     if one.excerpt:
-        say(f"    … {first_line(one.excerpt)} …")
+        _print_excerpt(one.excerpt)
+
+
+def _print_excerpt(text: str) -> None:
+    """The lines that hold the text, the first and the last of which may be cut."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    for line in lines[:_LINES]:
+        say(f"    … {first_line(line)} …")
+    if len(lines) > _LINES:
+        say(f"    … {len(lines) - _LINES:,} more lines")
 
 
 def _verdict(one: Why) -> str:
     if one.present:
-        return f"seen, as {one.form}, entry {one.entry}"
-    stage = f" at stage {one.stage}" if one.reason not in _REASONS and one.stage else ""
-    told = f"not seen: {_REASONS.get(one.reason, one.reason)}{stage}"
+        told = f"seen, as {one.form}, entry {one.entry}"
+        return told if one.ended is None else f"{told}; a notice says: {_ended(one.ended)}"
+    told = "not seen: "
+    if one.out_at:
+        told += f"out since step {one.out_at}: "
+    if one.ended is not None and one.ended.kind == one.reason:
+        told += _ended(one.ended)
+    else:
+        stage = f" at stage {one.stage}" if one.reason not in _REASONS and one.stage else ""
+        told += f"{_REASONS.get(one.reason, one.reason)}{stage}"
+    if one.weighed_at:
+        told += f", as step {one.weighed_at} weighed it; since then it waits for a cut"
     if one.seen_until:
         span = f"{one.seen_first} to {one.seen_until}"
         single = one.seen_first == one.seen_until
         told += f"; the packet of step {one.seen_until}" if single else f"; packets of steps {span}"
         told += " had it"
-    if one.out_at:
-        told += f"; since step {one.out_at} it is out"
     return f"{told} ({_CAUSES[one.cause]})" if one.cause in _CAUSES else told
 
 
-def _scores(scores: tuple[tuple[str, int], ...]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in scores)
+def _ended(ended: Ended) -> str:
+    """What made an item hold no longer, and which event says so."""
+    told = _ENDED.get(ended.kind, ended.kind)
+    what = visible(ended.text)
+    event = f"event {ended.seq}" if ended.seq else ""
+    match ended.kind:
+        case "superseded" if ended.seq:
+            version = f"version {what}, " if what else ""
+            return f"{told} by {version}{event}"
+        case "file_changed":
+            return f"{told}: {what}" + (f", {event}" if event else "")
+        case "withdrawn":
+            told += f" ({what})" if what else ""
+        case _:
+            pass
+    return f"{told}, {event}" if event else told
 
 
-def _preferred(other: Preferred) -> str:
+def _scores(scores: Scores) -> str:
+    return ", ".join(f"{name} {_value(name, value)}" for name, value in scores)
+
+
+def _value(signal: str, value: int | None) -> str:
+    """A signal's value: one that its source did not give is said so; a time as a date."""
+    if value is None:
+        return "no date" if signal == "freshness" else "not given"
+    if signal != "freshness":
+        return str(value)
+    from datetime import UTC, datetime, timedelta
+
+    try:
+        at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=value)
+    except OverflowError:
+        return str(value)
+    return at.date().isoformat() if not value % 86_400_000_000 else at.isoformat()
+
+
+def _preferred(other: Preferred, stage: str) -> str:
     version = f" version {visible(other.version)}" if other.version else ""
     told = f"{visible(other.source_id)}{version} (event {other.seq})"
-    if other.because in _DECIDED:
+    if other.because in _DECIDED and other.because != "freshness":
         return f"{told}: {_DECIDED[other.because]}"
-    return f"{told}: {other.because} {other.theirs} against {other.mine}"
+    if other.because == "freshness" == stage:
+        return f"{told}: {_DECIDED['freshness']}"
+    theirs, mine = (_value(other.because, one) for one in (other.theirs, other.mine))
+    return f"{told}: {other.because} {theirs} against {mine}"
