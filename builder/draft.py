@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from sawlog.builder import around, freshness
 from sawlog.builder.assembly import Assembly
-from sawlog.builder.candidates import UNBOUNDED, Chosen, Known, choose
+from sawlog.builder.candidates import Known
+from sawlog.builder.chosen import UNBOUNDED, Chosen, choose
 from sawlog.builder.contents import Contents
 from sawlog.builder.cutting import cut_to_fit, part_of
 from sawlog.builder.forms import show
