@@ -5,6 +5,7 @@ SawlogError
 │   ├── Conflict               another append came first, or a batch is half known
 │   ├── Leased                 another owner drives this session
 │   ├── Fenced                 this lease was taken over
+│   ├── NotEntered             a session is to be driven by a handle that has no lease
 │   ├── InvalidEvent           an event that cannot be stored as it is
 │   ├── Busy                   the database stayed locked past the bound
 │   ├── StoreFull              no room on the medium
@@ -75,6 +76,10 @@ class Fenced(StoreError):
     def __init__(self, message: str, *, owner: str = "") -> None:
         super().__init__(message)
         self.owner = owner
+
+
+class NotEntered(StoreError):
+    """Raised when a handle without the lease is to make a step, send one or run a tool."""
 
 
 class InvalidEvent(StoreError):

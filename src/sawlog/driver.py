@@ -19,7 +19,7 @@ from sawlog.store.codec import cites, sealed
 from sawlog.store.content import MediaPart
 from sawlog.store.directory import SessionRow
 from sawlog.store.envelope import UNKNOWN_TIME, Blob, NewEvent
-from sawlog.store.errors import InvalidEvent, Leased, StepEnded, StoreError
+from sawlog.store.errors import InvalidEvent, Leased, NotEntered, StepEnded, StoreError
 from sawlog.store.event import Event, decoded
 from sawlog.store.events.base import Payload
 from sawlog.store.events.lifecycle import SessionCreated
@@ -92,6 +92,20 @@ class Driver:
                 if time.monotonic() >= until:
                     raise
             time.sleep(_LOOK_AGAIN)
+
+    def drives(self, doing: str) -> None:
+        """Raise NotEntered unless this handle has the lease.
+
+        The log itself takes other appends without one while nobody drives the session; but two
+        handles that make steps would abandon each other's.
+        """
+        with self.lock:
+            if self._lease is None:
+                name = self.row.name or self.row.id.hex()
+                raise NotEntered(
+                    f"{doing} needs the lease of the session {name!r}, and this handle has none: "
+                    f"enter it first: with log.session({name!r}) as s"
+                )
 
     def release(self) -> None:
         """Give the lease back."""

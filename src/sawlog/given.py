@@ -62,13 +62,10 @@ def _listed(given: object, field: str, error: Callable[[str], SawlogError]) -> t
     if isinstance(given, str | bytes | PathLike):
         shown = fspath(cast("str | bytes | PathLike[str]", given))
         raise error(f"{field} is a list, not {shown!r} alone: give a list: [{shown!r}]")
+    kind = type(given).__name__
     if not isinstance(given, Iterable) or isinstance(given, Mapping):
-        raise error(f"{field} is a list, and {_kind(given)} is none: give a list")
+        raise error(f"{field} is a list, and a {kind} is none: give a list")
     return tuple(cast("Iterable[object]", given))
-
-
-def _kind(given: object) -> str:
-    return f"a {type(given).__name__}"
 
 
 def moment(given: Moment, field: str) -> int:

@@ -222,8 +222,9 @@ class Session(Isolating):
         `deepseek-chat`. Parameters go to the provider as they are, in this order; `params` gives
         them as JSON text instead. `allow_missing` builds although a requirement of the task is not
         satisfied, and says so in the packet. `strict` refuses a model without a profile of its own.
-        Raises Refused with the reason when there is no packet.
+        Raises Refused with the reason when there is no packet, NotEntered without the lease.
         """
+        self._driver.drives("a step")
         chosen = APIS.get(api)
         if chosen is None:
             raise ConfigError(f"there is no API {api!r}: use one of {', '.join(APIS)}")
@@ -261,6 +262,7 @@ class Session(Isolating):
 
     def started(self, call: Call, effect: str) -> None:
         """Append the verdict and the start of a call; what a ToolRun does on entry."""
+        self._driver.drives("the run of a tool")
         self.checks.start(call, effect)
 
     def finished(self, call: Call, payload: Payload, blobs: Sequence[Blob] = ()) -> None:
@@ -269,6 +271,10 @@ class Session(Isolating):
             self.open_call(call.event_id)
             new = self._new(payload, _tool_source(call.name), step=call.step, blobs=blobs)
             self._append([new])
+
+    def sending(self) -> None:
+        """Raise NotEntered unless this handle may send; what a Step asks before bytes leave."""
+        self._driver.drives("the sending of a step")
 
     def open_call(self, event_id: str) -> Waiting:
         """The open call of that event id. Raises ToolError when there is none."""

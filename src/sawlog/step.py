@@ -83,6 +83,10 @@ class Records(Declares, Protocol):
         """Append events under the session's lease; StepEnded when that step has its end."""
         ...
 
+    def sending(self) -> None:
+        """Raise NotEntered unless steps may be sent: another handle may drive the session."""
+        ...
+
     @property
     def checks(self) -> Checks:
         """What says which calls may run."""
@@ -155,8 +159,9 @@ class Step:
         or a callable from body bytes to reply bytes. The bytes go out unchanged, and the client's
         own retries are off: each of the `retries` is an attempt of its own in the log, after the
         pause that the provider asks for. Raises AttemptFailed with the class of the refusal,
-        StepEnded when the step has its reply or was given up, ConfigError before anything leaves
-        when the client will not do; a connection that broke leaves the attempt as lost.
+        StepEnded when the step has its reply or was given up, NotEntered when its session was left,
+        ConfigError before anything leaves when the client will not do; a connection that broke
+        leaves the attempt as lost.
         """
         checked(client, awaited=False)
         for left in range(retries, -1, -1):
@@ -198,6 +203,7 @@ class Step:
 
     def opened(self, client: str, url: str = "") -> None:
         """Log that the bytes are about to leave; durable when this returns."""
+        self._session.sending()
         number = self._attempts + 1
         sent = AttemptSent(self.event_id, number, url, client=client)
         self._record([self._new(sent)])

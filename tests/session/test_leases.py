@@ -13,7 +13,7 @@ import pytest
 
 from sawlog.agentlog import AgentLog
 from sawlog.store.content import TextPart
-from sawlog.store.errors import Damaged, Fenced, Leased
+from sawlog.store.errors import Damaged, Fenced, Leased, NotEntered
 from sawlog.store.events.conversation import MessageUser
 from tests.session.agents import (
     finished,
@@ -206,3 +206,61 @@ def test_other_sessions_are_none_of_its_business(log: AgentLog) -> None:
         other.user("two")
         with provided("openai-chat", []) as _:
             assert types(other, log) == ["session.created", "message.user"]
+
+
+def test_a_handle_that_was_not_entered_drives_nothing(log: AgentLog) -> None:
+    """Two such handles would abandon each other's steps; what needs no driver is taken."""
+    mend = r"enter it first: with log.session\('task'\) as s"
+    first = log.session("task")
+    first.user("one")
+    with pytest.raises(NotEntered, match=mend):
+        next_step(first, "openai-chat")
+    assert types(first, log) == ["session.created", "message.user"]
+    with log.session("task") as s:
+        step = next_step(s, "openai-chat")
+        with pytest.raises(NotEntered, match=mend):
+            next_step(first, "openai-chat")
+        step.send(talker())
+        first.inject("waits")
+    sound(log, "task")
+
+
+def test_a_session_that_was_left_sends_and_runs_nothing_more(log: AgentLog) -> None:
+    sent: list[bytes] = []
+
+    def sends(body: bytes) -> bytes:
+        sent.append(body)
+        return b""
+
+    with log.session("task") as s:
+        call = one(s)
+        s.user("more")
+        step = next_step(s, "openai-chat")
+    before = types(s, log)
+    for drives in (
+        lambda: step.send(sends),
+        lambda: step.answer({}),
+        lambda: s.tool(call).__enter__(),
+        lambda: next_step(s, "openai-chat"),
+    ):
+        with pytest.raises(NotEntered, match="enter it first"):
+            drives()
+    assert sent == [] and types(s, log) == before
+    with s:
+        step.send(talker())
+    sound(log, "task")
+
+
+def test_what_came_back_is_kept_also_when_the_session_was_left_meanwhile(log: AgentLog) -> None:
+    """It was paid for, and it happened: a reply and a result need no lease while nobody drives."""
+    with log.session("task") as s:
+        run = s.tool(one(s))
+        run.start()
+    run.result("done")
+    run.finish()
+    with s:
+        step = next_step(s, "openai-chat")
+        step.opened("caller")
+    step.answer(talker()(b""))
+    assert types(s, log)[-3:] == ["attempt.answered", "message.assistant", "step.completed"]
+    sound(log, "task")
