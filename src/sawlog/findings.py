@@ -167,9 +167,12 @@ class Differs(msgspec.Struct, frozen=True):
 class WhatIf(msgspec.Struct, frozen=True):
     """A session under other rules: the steps that would differ, in order.
 
-    `policy`, `budget`, `api` and `model` are those of the newest step. `refused` counts steps that
-    would have no packet, `same_bytes` those whose request would be the same byte for byte;
-    `largest` is the size of the largest recorded packet, in units.
+    `policy`, `budget`, `reserve`, `api` and `model` are those of the newest step, the two in units
+    (`budget` 0: no bound). `policies` and `budgets` are those of all steps, in the order in which
+    they first came, for what is not otherwise stays as each step had it. `refused` counts steps
+    that would have no packet, `same_bytes` those whose request would be the same byte for byte,
+    `elsewhere` those that would go to another API or model, so that their bytes differ whatever
+    they show; `largest` is the size of the largest recorded packet, in units.
     """
 
     session: str
@@ -183,6 +186,10 @@ class WhatIf(msgspec.Struct, frozen=True):
     same_bytes: int
     largest: int
     differing: tuple[Differs, ...]
+    reserve: int = 0
+    policies: tuple[str, ...] = ()
+    budgets: tuple[int, ...] = ()
+    elsewhere: int = 0
 
 
 class Kept(msgspec.Struct, frozen=True):

@@ -57,30 +57,54 @@ HISTORY_POLICIES = {
 """Names of the policies that are more than stages over the same history."""
 
 
+class Share(msgspec.Struct, frozen=True):
+    """A budget as a share of what a session had: `percent` of its `largest` packet, in units.
+
+    It is the room of each packet, and what is kept for the reply comes on top. 100 % is what the
+    session had: where a step had a window, that one. Raises ConfigError when it leaves no unit.
+    """
+
+    percent: int
+    largest: int
+
+    def __post_init__(self) -> None:
+        if self.units < 1:
+            raise ConfigError(
+                f"{self.percent}% of a packet of {self.largest} units leaves nothing: give more"
+            )
+
+    @property
+    def units(self) -> int:
+        """The room of each packet."""
+        return self.largest * self.percent // 100
+
+
 class Other(msgspec.Struct, frozen=True):
     """Other rules: what is None stays as recorded.
 
     `policy` is a built-in one's name (`default`, `default@1`, `chapter5`, …) or a document as
     `policy_from_toml` reads it. An import has no budget of its own: with one, and without a policy,
-    it is built under `default`. `budget` and `reserve` are in units of the measure; without a
-    budget another model brings its profile's window. `api` and `model` say for whom.
+    it is built under `default`. `budget` and `reserve` are in units of the measure, those in which
+    packets are counted, and the calibration by usage does not change them; without a budget another
+    model brings its profile's window. `api` and `model` say for whom.
     """
 
     policy: str | Policy | None = None
-    budget: int | None = None
+    budget: int | Share | None = None
     reserve: int | None = None
     api: str | None = None
     model: str | None = None
 
     def __post_init__(self) -> None:
         for name, units in (("budget", self.budget), ("reserve", self.reserve)):
-            if units is not None and units < (name == "budget"):
+            if isinstance(units, int) and units < (name == "budget"):
                 raise ConfigError(f"a {name} of {units} units leaves nothing: give more")
 
-    def rules(self, recorded: Rules, window: int) -> Rules:
-        """These rules in the place of the recorded ones; `window` is that of the profile.
+    def rules(self, recorded: Rules, window: int, per_mille: int = 1000) -> Rules:
+        """These rules in the place of the recorded ones, window and reserve in units.
 
-        Raises UnknownNumber for a policy that is not installed.
+        `window` is that of the profile; `per_mille` the tokens of a thousand units, by which the
+        recorded window counts. Raises UnknownNumber for a policy that is not installed.
         """
         found = recorded
         if isinstance(self.policy, str):
@@ -91,11 +115,16 @@ class Other(msgspec.Struct, frozen=True):
             found = replace(recorded, policy=self.policy.named, stages=self.policy)
         elif recorded.policy == AS_RECORDED and self.budget is not None:
             found = replace(recorded, policy=DEFAULT)
-        if self.budget is not None:
-            found = replace(found, window=self.budget)
-        elif self.api is not None or self.model is not None or not found.window:
+        budget = self.budget
+        if isinstance(budget, Share) and budget.percent == 100 and recorded.budgeted:
+            budget = None
+        elif budget is None and (self.api is not None or self.model is not None):
             found = replace(found, window=window or found.window)
-        return found if self.reserve is None else replace(found, reserve=self.reserve)
+        found = replace(found, window=found.window or window).calibrated(per_mille)
+        reserve = found.reserve if self.reserve is None else self.reserve
+        if isinstance(budget, Share):
+            budget = budget.units + reserve
+        return replace(found, window=found.window if budget is None else budget, reserve=reserve)
 
     def sending(self, recorded: Sending) -> Sending:
         """What a packet goes out under, in the place of what it went out under."""
@@ -137,8 +166,8 @@ class Pair(msgspec.Struct, frozen=True):
     """A step as it was and as it would be.
 
     `refs` are the entries of the recorded packet, or of the one that an import's file shows;
-    `header` is what it went out under, `packet` its event's payload (None of an import). `before`
-    is the state of this run that the other packet was built from.
+    `recorded` is what it went out under, `packet` its event's payload (None of an import). `before`
+    is the state of this run that the other packet was built from, `rules` its rules, in units.
     """
 
     step: int
@@ -225,12 +254,12 @@ class Otherwise:
         sending = self._other.sending(recorded)
         policy = self._session.policy_of(self._plain)
         asked = as_recorded(policy) if packet is None else rules_of(packet, policy, self._window)
-        rules = self._other.rules(asked, sending.profile.window)
         before = self._state
+        rules = self._other.rules(asked, sending.profile.window, before.per_mille)
         if self._cache.assembly is None:
             self._window.prefetch(before.sent)
         built = build(
-            before,
+            replace(before, per_mille=1000),  # the rules are in units already
             rules,
             sending,
             packet.as_of if packet is not None else self._newest,

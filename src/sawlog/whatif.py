@@ -42,14 +42,19 @@ def what_if(session: Recorded, other: Other, progress: Progress = lambda done, a
     installed, ConfigError for a negative budget, BlobMissing and NoStep for what is not in the log.
     """
     differing: list[Differs] = []
-    steps = refused = same = largest = 0
+    steps = refused = same = largest = elsewhere = 0
     last: Pair | None = None
+    policies: dict[str, None] = {}
+    budgets: dict[int, None] = {}
     for one in compared(session, other):
         steps += 1
         same += one.same_bytes
         largest = max(largest, one.was)
         last = one.pair
         refused += isinstance(one.pair.other, Refusal)
+        elsewhere += other.sending(one.pair.recorded) != one.pair.recorded
+        policies[str(one.pair.rules.policy)] = None
+        budgets[_bound(one.pair)] = None
         if one.differs is not None:
             differing.append(one.differs)
         progress(one.pair.built_at or one.pair.before.seq, session.row.head)
@@ -58,7 +63,7 @@ def what_if(session: Recorded, other: Other, progress: Progress = lambda done, a
         session=session.id,
         name=session.name,
         policy=str(last.rules.policy) if last is not None else "",
-        budget=last.rules.window if last is not None else 0,
+        budget=_bound(last) if last is not None else 0,
         api=sending.header.api if sending is not None else "",
         model=sending.header.model if sending is not None else "",
         steps=steps,
@@ -66,7 +71,15 @@ def what_if(session: Recorded, other: Other, progress: Progress = lambda done, a
         same_bytes=same,
         largest=largest,
         differing=tuple(differing),
+        reserve=last.rules.reserve if last is not None else 0,
+        policies=tuple(policies),
+        budgets=tuple(budgets),
+        elsewhere=elsewhere,
     )
+
+
+def _bound(pair: Pair) -> int:
+    return pair.rules.window if pair.rules.budgeted else 0
 
 
 def compared(session: Recorded, other: Other) -> Iterator[Compared]:

@@ -59,3 +59,49 @@ def test_it_asks_what_would_be_otherwise(file_store: str) -> None:
     for wrong in (("--budget", "x"), ("--budget", "x%"), ("--reserve", "-1"), ("--provider", "x")):
         done = sawlog("--store", file_store, "what-if", "-", *wrong)
         assert done.code == 2 and len(one_sentence(done)) > 20
+
+
+def test_all_of_what_it_had_changes_nothing(store: str) -> None:
+    """It has block cuts, and counts tokens as its provider did."""
+    text = sawlog("--store", store, "what-if", written.NAME, "--budget", "100%").text
+    assert text.splitlines()[1:] == [
+        "0 of 6 steps would differ in what they show, 0 would have no packet; "
+        "6 would be the same byte for byte"
+    ]
+
+
+def test_the_head_and_the_refusals_speak_of_the_same_units(store: str) -> None:
+    text = sawlog("--store", store, "what-if", written.NAME, "--budget", "200").text
+    assert "a window of 200 units" in text.splitlines()[0]
+    assert "refused: cannot_fit" in text and "the window has 200" in text
+    found = sawlog("--store", store, "what-if", written.NAME, "--budget", "90%", "--json").json
+    text = sawlog("--store", store, "what-if", written.NAME, "--budget", "90%").text
+    most = found["largest"] * 90 // 100
+    assert f"packets of at most {most:,} units" in text.splitlines()[0]
+    assert all(one["units"] <= most for one in found["differing"])
+
+
+def test_the_head_names_the_policies_that_steps_had(file_store: str) -> None:
+    with open_log(file_store) as log:
+        for policy in ("default", "chapter5"):
+            with log.session("two", policy=policy) as s:
+                s.user("go")
+                written.ask(s, written.says("I see."))
+    run = ("--store", file_store, "what-if", "two")
+    head = sawlog(*run, "--reserve", "10").text.splitlines()[0]
+    assert "two under the policy of each step (default@2, chapter5@" in head
+    assert "10 units kept for the reply" in head
+    assert "two under policy default@2, " in sawlog(*run, "--policy", "default").text
+
+
+def test_another_api_is_why_no_bytes_are_the_same(store: str) -> None:
+    run = ("--store", store, "what-if", written.NAME)
+    other = sawlog(*run, "--provider", "openai-chat", "--model", "m", "--budget", "100%").text
+    assert other.splitlines()[1] == (
+        "0 of 6 steps would differ in what they show, 0 would have no packet; "
+        "all requests differ in bytes, because another API is asked"
+    )
+    model = sawlog(*run, "--model", "another", "--budget", "100%").text
+    assert "all requests differ in bytes, because another model is asked" in model
+    same = sawlog(*run, "--provider", "anthropic", "--budget", "100%").text
+    assert "6 would be the same byte for byte" in same

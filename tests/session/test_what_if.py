@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
@@ -10,14 +12,14 @@ from sawlog.agentlog import AgentLog
 from sawlog.builder.build import Built
 from sawlog.builder.selection.policydoc import policy_from_toml
 from sawlog.importing import import_path
-from sawlog.otherwise import Other
+from sawlog.otherwise import Other, Share
 from sawlog.providers.strict import check
 from sawlog.recorded import Recorded
 from sawlog.session import Session
 from sawlog.store.errors import ConfigError, UnknownNumber
-from sawlog.store.events.steps import PacketBuilt
+from sawlog.store.events.steps import MeasureRecorded, PacketBuilt
 from sawlog.store.exchange import load
-from sawlog.whatif import compared
+from sawlog.whatif import compared, what_if
 from tests.session.agents import next_step, opened, talker
 from tests.session.foreign_files import REWIND, each_file
 from tests.session.test_own_policy import CHEAPEST
@@ -147,6 +149,96 @@ def test_an_import_that_rewinds_behind_its_packets_goes_on(log: AgentLog) -> Non
     assert any(event.type == "history.rewound" for event in recorded.events())
     found = recorded.what_if(policy="default", budget=1_000_000)
     assert (found.differing, found.refused) == ((), 0)
+
+
+# --- units and tokens -----------------------------------------------------------------------------
+
+
+def counted(s: Session, tokens: int, steps: int = 12) -> None:
+    """A conversation whose provider counts so many tokens for a thousand bytes of a request."""
+
+    def reply(body: bytes) -> bytes:
+        message = {"role": "assistant", "content": "w" * 200}
+        usage = {"prompt_tokens": len(body) * tokens // 1000, "completion_tokens": 1}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        return json.dumps(
+            {"id": "r", "object": "chat.completion", "created": 0, "model": "m"}
+            | {"choices": [choice], "usage": usage}
+        ).encode()
+
+    for at in range(steps):
+        s.offer(f"Note {at}: " + "n" * 120, channel="memory", source_id=f"n{at}")
+        s.user(f"Question {at}. " + "q" * 300)
+        next_step(s, "openai-chat").send(reply)
+
+
+@pytest.mark.parametrize("tokens", [150, 330])
+@pytest.mark.parametrize(("window", "reserve"), [(1500, 0), (1500, 100), (100_000, 9000)])
+def test_all_of_what_it_had_is_the_session(
+    log: AgentLog, tokens: int, window: int, reserve: int
+) -> None:
+    """Whether it cut or not, and however usage moved its window in units."""
+    with log.session("task", window=window, reserve=reserve) as s:
+        counted(s, tokens)
+    recorded = log.read("task")
+    assert len({e.content.per_mille for e in recorded.events() if is_measure(e.content)}) > 3
+    as_it_was = recorded.what_if()
+    found = what_if(recorded, Other(budget=Share(100, as_it_was.largest)))
+    assert found == as_it_was
+    assert (found.differing, found.same_bytes) == ((), found.steps)
+    assert len(found.budgets) > 3, "a window in tokens is another one in units at each step"
+
+
+def is_measure(content: object) -> TypeGuard[MeasureRecorded]:
+    """True for what a reply's usage taught."""
+    return isinstance(content, MeasureRecorded)
+
+
+@pytest.mark.parametrize("tokens", [150, 330])
+def test_a_budget_is_in_units_whatever_usage_taught(log: AgentLog, tokens: int) -> None:
+    with log.session("task", window=100_000) as s:
+        counted(s, tokens)
+        s.user("long " + "x" * 4000)
+        next_step(s, "openai-chat").send(talker())
+    recorded = log.read("task")
+    sizes = [
+        sum(units for _, units in made.counts)
+        for one in compared(recorded, Other(budget=800))
+        if isinstance(made := one.pair.other, Built)
+    ]
+    # Such a step takes 171 units: what does not come in would have no room.
+    assert 800 >= max(sizes) > 800 - 171
+    found = recorded.what_if(budget=800)
+    assert (found.budget, found.budgets, found.refused) == (800, (800,), 1)
+    assert "the window has 800, of which 0" in found.differing[-1].message
+
+
+def test_a_share_is_of_the_room_of_packets(log: AgentLog) -> None:
+    """What is kept for the reply comes on top: it is no part of a packet."""
+    with log.session("task", window=100_000, reserve=5000) as s:
+        counted(s, 330)
+    recorded = log.read("task")
+    largest = recorded.what_if().largest
+    found = what_if(recorded, Other(budget=Share(50, largest)))
+    assert found.refused == 0 and found.differing
+    for one in found.differing:
+        assert largest // 4 < one.units <= largest // 2
+
+
+def test_a_share_without_a_unit_is_named() -> None:
+    with pytest.raises(ConfigError, match="0% of a packet of 500 units"):
+        Share(0, 500)
+
+
+def test_what_stays_of_each_step_is_told_of_each(log: AgentLog) -> None:
+    mine = policy_from_toml(CHEAPEST)
+    for policy in (None, mine):
+        with log.session("task", policy=policy) as s:
+            s.user("go")
+            next_step(s, "openai-chat").send(talker())
+    found = log.read("task").what_if(reserve=10)
+    assert (found.policy, found.policies) == ("cheapest@3", ("default@2", "cheapest@3"))
+    assert log.read("task").what_if(policy="default").policies == ("default@2",)
 
 
 # --- refusals -------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from sawlog.cli.show import All, Json, SessionName
 
 if TYPE_CHECKING:
     from sawlog.findings import Differs, Moved, WhatIf
-    from sawlog.otherwise import Other
+    from sawlog.otherwise import Other, Share
     from sawlog.recorded import Recorded
 
 _SHOWN = 5
@@ -59,8 +59,10 @@ def what_if(
     what was sent. Imported sessions are compared with the packets that their files show; with a
     budget alone they are built under the policy `default`.
 
-    Units are those of the session's measure, about tokens. A budget of 50% is half of the largest
-    packet that the session had.
+    Units are those that packets are counted in: of the session's measure, about tokens. A window
+    that was recorded is given in the model's tokens, and stands here in units as usage had taught
+    them by each step. A budget of 50% gives packets the room of half of the largest one that the
+    session had, and what is kept for the reply comes on top; 100% is what it had.
 
     \b
       sawlog what-if fix-refund --budget 50%
@@ -111,14 +113,14 @@ def _policy(given: str) -> Any:
     return policy_named(given)
 
 
-def _budget(session: Recorded, given: str) -> int:
-    from sawlog.otherwise import Other
+def _budget(session: Recorded, given: str) -> int | Share:
+    from sawlog.otherwise import Other, Share
     from sawlog.whatif import what_if as ask
 
     if not given.endswith("%"):
         return whole_number("--budget", given)
     share = whole_number("--budget", given[:-1])
-    return ask(session, Other()).largest * share // 100
+    return Share(share, ask(session, Other()).largest)
 
 
 def _api(given: str) -> str | None:
@@ -138,18 +140,55 @@ def _api(given: str) -> str | None:
 
 
 def _print(found: WhatIf, other: Other, everything: bool) -> None:
-    under = [f"policy {visible(found.policy)}"]
-    under.append(f"a window of {found.budget:,} units" if found.budget else "no bound")
-    if other.api is not None or other.model is not None:
-        under.append(f"{found.api}, model {visible(found.model)}")
-    say(f"{visible(found.name or found.session)} under {', '.join(under)}")
+    say(f"{visible(found.name or found.session)} under {', '.join(_rules(found, other))}")
     say(
-        f"{len(found.differing):,} of {found.steps:,} steps would differ, "
-        f"{found.refused:,} would have no packet; "
-        f"{found.same_bytes:,} would be the same byte for byte"
+        f"{len(found.differing):,} of {found.steps:,} steps would differ in what they show, "
+        f"{found.refused:,} would have no packet; {_bytes(found, other)}"
     )
     for one in found.differing:
         _print_step(one, everything)
+
+
+def _rules(found: WhatIf, other: Other) -> list[str]:
+    """The rules of this run: what is otherwise, and what stays as each step had it."""
+    from sawlog.otherwise import Share
+
+    if len(found.policies) > 1:
+        rules = [f"the policy of each step ({visible(', '.join(found.policies))})"]
+    else:
+        rules = [f"policy {visible(found.policy)}"]
+    if isinstance(other.budget, Share) and other.budget.percent != 100:
+        rules.append(f"packets of at most {other.budget.units:,} units")
+    elif len(found.budgets) > 1:
+        rules.append(f"the window of each step ({_windows(found.budgets)})")
+    else:
+        rules.append(f"a window of {found.budget:,} units" if found.budget else "no bound")
+    if other.reserve is not None:
+        rules.append(f"{other.reserve:,} units kept for the reply")
+    elif isinstance(other.budget, int) and found.reserve:
+        rules.append(f"{found.reserve:,} units kept for the reply at the newest step")
+    if other.api is not None or other.model is not None:
+        rules.append(f"{found.api}, model {visible(found.model)}")
+    return rules
+
+
+def _windows(budgets: tuple[int, ...]) -> str:
+    bounds = [one for one in budgets if one]
+    least, most = min(bounds), max(bounds)
+    told = f"{least:,} units" if least == most else f"{least:,} to {most:,} units"
+    return told if len(bounds) == len(budgets) else f"{told}, or no bound"
+
+
+def _bytes(found: WhatIf, other: Other) -> str:
+    """How many requests stay as they were, and why those differ that show the same."""
+    same = f"{found.same_bytes:,} would be the same byte for byte"
+    if not found.elsewhere:
+        return same
+    asked = "model" if other.api is None else "API"
+    why = f"in bytes, because another {asked} is asked"
+    if found.elsewhere == found.steps:
+        return f"all requests differ {why}"
+    return f"{found.elsewhere:,} requests differ {why}; {same}"
 
 
 def _print_step(one: Differs, everything: bool) -> None:
