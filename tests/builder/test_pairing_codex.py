@@ -343,7 +343,7 @@ def test_the_laws_hold_on_random_logs(acts: list[test_laws.Act], window: int, sw
                 rules = PolicySet(Named("default"), pairing=CODEX)
                 driver.log.append(rules, source="harness")
             driver.play(act)
-        test_laws._check_whole(driver)  # pyright: ignore[reportPrivateUsage]
+        test_laws.check_whole(driver)
 
 
 @pytest.mark.parametrize("api", RENDERERS)
