@@ -24,6 +24,7 @@ from sawlog.builder.contents import Contents
 from sawlog.builder.facts import Offer
 from sawlog.builder.forms import show
 from sawlog.builder.selection.candidate import Candidate
+from sawlog.builder.selection.measure import GIVEN
 from sawlog.builder.selection.policy import Policy
 from sawlog.builder.selection.verdict import Verdict as Judged
 from sawlog.builder.state import Args, Ref, State
@@ -73,6 +74,9 @@ def choose(
     if not state.offers and not wanted.requirements and not wanted.topics:
         return Chosen()
     shown = frozenset(state.items)
+    if policy.measure != GIVEN:
+        # One packet has one measure: the session's, whatever the policy counts with elsewhere.
+        policy = replace(policy, measure=GIVEN)
     known.read(state.offers, contents, measure)
     offers = {one.seq: one for one in state.offers if one.seq in known.items}
     weighed = weigh_all(state, policy, wanted, offers, shown, known, as_of, afresh=afresh)
