@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from inspect import isawaitable, iscoroutine
 from types import TracebackType
 from typing import Any, Protocol, cast
 
@@ -12,10 +13,16 @@ from msgspec.structs import replace
 from sawlog.call import Call
 from sawlog.credentials import Credentials
 from sawlog.seeing import MOST, read, saw
-from sawlog.showing import As, shown
+from sawlog.showing import As, asked_wrongly, shown
 from sawlog.store.content import Part
 from sawlog.store.envelope import Blob
-from sawlog.store.errors import CredentialUnavailable, InvalidEvent, StoreError, ToolError
+from sawlog.store.errors import (
+    CredentialUnavailable,
+    InvalidEvent,
+    SawlogError,
+    StoreError,
+    ToolError,
+)
 from sawlog.store.events.conversation import ToolFinished
 from sawlog.store.events.world import Saw
 from sawlog.store.jsontext import source_of
@@ -44,7 +51,8 @@ class ToolRun:
     An exception inside becomes the call's error result and is not raised again, for the model is
     the one to deal with it; what is no `Exception` (an interrupt, a cancelled task) leaves an
     interrupted result and goes on. A ToolError or an error of the log is the agent's own: it goes
-    on, and the call is left without a result. `key` is the same each time this call is run.
+    on, and a call that has no result yet is left without one. `key` is the same each time this call
+    is run.
     A call that was denied, or waits for an approval, is not entered: CallDenied or ToolError.
     """
 
@@ -73,7 +81,8 @@ class ToolRun:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
-        if _is_the_agents(error):
+        if error is not None and _is_the_agents(error):
+            self._keep(error)
             return False
         if error is not None:
             self.failed(error)
@@ -81,6 +90,15 @@ class ToolRun:
             self.result("")
         self.finish()
         return error is None or isinstance(error, Exception)
+
+    def _keep(self, error: BaseException) -> None:
+        """Append the result that was set before an error of the agent's own: it is known."""
+        if not self._status:
+            return
+        try:
+            self.finish()
+        except SawlogError as trouble:
+            error.add_note(f"and the result of the call could not be kept: {trouble}")
 
     def secret(self, handle: str) -> str:
         """The value under a handle, for this run alone: results show `[secret:HANDLE]` instead.
@@ -128,11 +146,33 @@ class ToolRun:
         """Set the call's result.
 
         A string is the text; parts stay parts; None is an empty text; anything else is written as
-        JSON. `limit` (bytes) is what packets show of a longer text; the whole stays in the log and
-        is named beside it. `as_` says how: its `ends`, the lines around its first `error`, or as a
-        `diff` to the text `against`, an earlier version of it.
+        JSON. `limit` (bytes, 512 or more) is what packets show of a longer text; the whole stays in
+        the log and is named beside it. `as_` says how: its `ends`, the lines around its first
+        `error`, or as a `diff` to the text `against`, an earlier version of it; the two need 1,026
+        bytes, and are shown by their ends with less. Raises ToolError for what is asked wrongly:
+        the value is the call's result all the same, shown by its ends.
         """
-        self._set(value, "error" if error else "ok", limit, as_, against)
+        if isawaitable(value):
+            if iscoroutine(value):
+                value.close()  # it never began, and nobody will wait for it
+            mistake = ToolError(
+                "the result was not awaited: await it, as in run.result(await run.read(…))"
+            )
+            self._mistaken(mistake)
+            raise mistake
+        try:
+            self._set(value, "error" if error else "ok", limit, as_, against)
+        except InvalidEvent as unwritable:
+            self.failed(unwritable)
+            raise
+        wrong = asked_wrongly(limit, as_, against)
+        if wrong:
+            raise ToolError(f"{wrong}; the result is kept, shown by its ends")
+
+    def _mistaken(self, mistake: ToolError) -> None:
+        """Set a result for a run that its own code uses wrongly: nobody else will say what was."""
+        if not self._status:
+            self._set(f"the tool's own code is mistaken: {mistake}", "error")
 
     def _set(
         self,
@@ -142,14 +182,20 @@ class ToolRun:
         as_: As = "ends",
         against: str | None = None,
     ) -> None:
-        self._given = value, status, limit, as_, against
-        self._status = status
-        self._blobs = []
         credentials = self._session.credentials
-        parts = _parts(value)
-        if parts:
-            self._parts = tuple(map(credentials.scrubbed, parts))
-            return
+        parts, blobs = tuple(map(credentials.scrubbed, _parts(value))), list[Blob]()
+        if not parts:
+            parts, blobs = shown(self._plain(value), limit, as_, self._before(against))
+        self._given = value, status, limit, as_, against
+        self._parts, self._blobs, self._status = parts, blobs, status
+
+    def _before(self, against: object) -> str | None:
+        """The earlier version as results show it; None for what is none."""
+        scrub = self._session.credentials.scrub
+        return scrub(against) if isinstance(against, str) else None
+
+    def _plain(self, value: Any) -> str:
+        """A value as the text of a result. Raises InvalidEvent for what JSON cannot write."""
         plain: str
         if value is None:
             plain = ""
@@ -159,9 +205,7 @@ class ToolRun:
             plain = value.decode("utf-8", "surrogateescape")
         else:
             plain = source_of(value, "result")
-        plain = credentials.scrub(plain)
-        before = None if against is None else credentials.scrub(against)
-        self._parts, self._blobs = shown(plain, limit, as_, before)
+        return self._session.credentials.scrub(plain)
 
     def saw(
         self,
@@ -177,7 +221,11 @@ class ToolRun:
         The digest is computed of `content`, the file's whole content as it was read, or of the
         file as it is in `root` now; there the path is kept relative to the root.
         """
-        seen = saw(path, range=range, version=version, root=root, content=content)
+        try:
+            seen = saw(path, range=range, version=version, root=root, content=content)
+        except ToolError as mistake:
+            self._mistaken(mistake)
+            raise
         self._saw.append(seen)
 
     def read(
@@ -195,7 +243,11 @@ class ToolRun:
         says what is left out. No path leads out of the root. What is not there is an error result
         that the model can mend.
         """
-        found = read(path, root, start=start, end=end, most=most)
+        try:
+            found = read(path, root, start=start, end=end, most=most)
+        except ToolError as mistake:
+            self._mistaken(mistake)
+            raise
         self._saw.append(found.saw)
         return found.text
 
@@ -206,7 +258,7 @@ class ToolRun:
             yield replace(one, path=path, range=scrub(one.range), version=scrub(one.version))
 
 
-def _is_the_agents(error: BaseException | None) -> bool:
+def _is_the_agents(error: BaseException) -> bool:
     """True for errors that no model can mend. What cannot be written as a result is the tool's,
     and a secret that nobody gives is a limit of the tool that the model has to know."""
     if isinstance(error, InvalidEvent | CredentialUnavailable):

@@ -17,7 +17,7 @@ from sawlog.agentlog import AgentLog
 from sawlog.outputs import BOUND, Outputs, slice_of
 from sawlog.providers.fake import Call, Reply
 from sawlog.store.content import TextPart
-from sawlog.store.errors import InvalidArguments, ToolError
+from sawlog.store.errors import InvalidArguments, InvalidEvent, ToolError
 from sawlog.store.text import TextObject
 from tests.session.agents import (
     APIS,
@@ -31,6 +31,7 @@ from tests.session.agents import (
     sound,
     told,
 )
+from tests.session.tasks import calls_of, run
 
 LINES = [f"line {n} {'x' * 60}" for n in range(2_000)]
 LOG = "\n".join(LINES) + "\n"
@@ -134,19 +135,78 @@ def test_head_and_tail_are_the_default(log: AgentLog) -> None:
     ("how", "said"),
     [
         ({"as_": "error"}, "is for texts above a limit"),
-        ({"as_": "error", "limit": 600}, "has no room"),
-        ({"limit": 500}, "has no room"),
         ({"as_": "diff", "limit": 4096}, "go together"),
+        ({"as_": "diff", "limit": 4096, "against": 3}, "go together"),
         ({"against": "x", "limit": 4096}, "go together"),
         ({"as_": "best", "limit": 4096}, "not as 'best'"),
+        ({"limit": -1}, "512 or more, not -1"),
+        ({"limit": "800"}, "512 or more, not '800'"),
     ],
 )
-def test_a_result_that_is_asked_wrongly_is_the_agents_mistake(
-    log: AgentLog, how: dict[str, object], said: str
+@pytest.mark.parametrize("caught", [True, False])
+def test_a_result_that_is_asked_wrongly_is_the_agents_mistake_and_is_kept(
+    log: AgentLog, how: dict[str, object], said: str, caught: bool
 ) -> None:
-    with log.session("task") as s, pytest.raises(ToolError, match=said):
+    """The tool ran: what it gave is known, whoever catches the error, and wherever."""
+    with log.session("task") as s:
+        call = one(s)
+        if caught:
+            with s.tool(call) as run, pytest.raises(ToolError, match=said):
+                run.result(LOG, **how)  # type: ignore[arg-type]
+        else:
+            with pytest.raises(ToolError, match=said), s.tool(call) as run:
+                run.result(LOG, **how)  # type: ignore[arg-type]
+        next_step(s, "openai-chat")
+    [text] = shown(log)
+    assert text.startswith(LINES[0]) and locator(LOG) in text and len(text.encode()) <= 4096
+    assert results(log)[0].status == "ok"
+    sound(log, "task")
+
+
+@pytest.mark.parametrize(
+    "how", [{"as_": "error"}, {"as_": "diff", "against": "another\n"}, {"as_": "ends"}]
+)
+@pytest.mark.parametrize("limit", [1, 511, 512, 800, 1025, 1026])
+def test_a_limit_without_room_shows_the_ends(
+    log: AgentLog, how: dict[str, str], limit: int
+) -> None:
+    parts = run_with(log, FAILING, limit=limit, **how)
+    assert len("\n\n".join(parts).encode()) <= max(limit, 512)
+    assert all(locator(FAILING) in part for part in parts[-1:])
+
+
+def test_a_mistake_beside_the_result_leaves_no_unknown_outcome(
+    log: AgentLog, tmp_path: Path
+) -> None:
+    """What a run is used wrongly for is an error result, unless its result is set."""
+    with log.session("task") as s:
+        with pytest.raises(ToolError, match="not both"), s.tool(one(s)) as run:
+            run.saw("a", version="1", content="x")
+        with pytest.raises(ToolError, match="read 1 or more"), s.tool(one(s)) as run:
+            run.result("found")
+            run.read("a", root=tmp_path, most=0)
         with s.tool(one(s)) as run:
-            run.result(LOG, **how)  # type: ignore[arg-type]
+            with pytest.raises(InvalidEvent):
+                run.result({1, 2})
+    found = [(status, text[:30]) for status, text in told(log)]
+    assert found == [
+        ("error", "the tool's own code is mistake"),
+        ("ok", "found"),
+        ("error", "InvalidEvent: result: set has "),
+    ]
+
+
+def test_a_result_that_was_not_awaited_says_so(log: AgentLog, tmp_path: Path) -> None:
+    async def work() -> None:
+        async with log.asession("task") as s:
+            [call] = await calls_of(s, 1)
+            with pytest.raises(ToolError, match=r"await it, as in run.result\(await run.read"):
+                async with s.tool(call) as tool:
+                    tool.result(tool.read("a", root=tmp_path))
+
+    run(work())
+    [(status, text)] = told(log)
+    assert status == "error" and "await it" in text
 
 
 def test_what_was_decided_stays_for_later_packets_and_other_processes(log: AgentLog) -> None:
