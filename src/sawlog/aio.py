@@ -28,6 +28,7 @@ from sawlog.store.content import MediaPart, Part
 from sawlog.store.errors import AttemptFailed, ConfigError, Leased
 from sawlog.store.events.base import Payload
 from sawlog.toolrun import ToolRun
+from sawlog.tools import own_tool
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -160,6 +161,7 @@ class AsyncChildSession(AsyncSession):
         """True when the parent has this child's hand-over."""
         return await self._off_loop(lambda: self._child.handed_over)
 
+    @own_tool
     async def hand_over(
         self,
         result: str,

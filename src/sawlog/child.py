@@ -13,6 +13,7 @@ from sawlog.builder.item import is_blank
 from sawlog.isolating import Isolating
 from sawlog.store.errors import ConfigError, Conflict, InvalidItem
 from sawlog.store.events.world import Saw
+from sawlog.tools import own_tool
 
 CHANNEL = "handover"
 
@@ -37,6 +38,7 @@ class Handing(Isolating):
     def _key(self) -> str:
         return f"handover {self._driver.row.id.hex()}"
 
+    @own_tool
     def hand_over(
         self,
         result: str,
@@ -47,8 +49,8 @@ class Handing(Isolating):
         that you were shown, or a file that you read, with its lines, as in a.py:3-9), and the
         questions that you leave open.
 
-        For the caller's own code, or a tool for the child's model, which may be called again:
-        `c.tools([..., sawlog.tool(c.hand_over, effect="idempotent")])`.
+        For the caller's own code, or a tool for the child's model, which may be called again and
+        needs no approval: `c.tools([..., c.hand_over])`.
         Raises InvalidItem: `invalid_handover`, naming each fault and the evidence that this
         session's log does not hold; `handed_over_already` for a second, other hand-over.
         """

@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from sawlog.function_schema import Arguments
 from sawlog.store.errors import ConfigError, InvalidArguments, InvalidEvent
@@ -23,7 +23,18 @@ EFFECTS = ("read_only", "idempotent", "side_effect")
 """The effect classes of tools; one that is not declared is `side_effect`."""
 
 _NAME = re.compile("[a-zA-Z0-9_-]{1,64}")
+_OWN = "__sawlog_effect__"
 _NO_PARAMETERS: Mapping[str, object] = {"type": "object", "properties": {}}
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def own_tool(function: F) -> F:
+    """Mark a method of sawlog's own that is offered as a tool: it reaches nothing beside the log,
+    so that it is `read_only` without anybody's saying so."""
+    setattr(function, _OWN, "read_only")
+    return function
 
 
 @dataclass(frozen=True)
@@ -163,6 +174,9 @@ def _of_function(function: Callable[..., Any], name: str | None) -> Declared:
         )
     _check_name(called, function)
     made = _made(called, arguments.description, arguments.schema(called), {})
+    effect = getattr(function, _OWN, made.effect)
+    if effect in EFFECTS:
+        made = Tool(made.name, made.source, effect)
     return Declared(made, function, arguments=arguments)
 
 

@@ -24,7 +24,7 @@ from sawlog.store.event import Event
 from sawlog.store.events.conversation import MessageUser
 from sawlog.store.events.items import ItemOffered, ItemWithdrawn
 from sawlog.store.events.lifecycle import SessionCreated
-from sawlog.store.events.world import Saw
+from sawlog.store.events.world import Saw, ToolsChanged
 from tests.session.agents import next_step, one, provided, sound, talker
 
 API = "openai-chat"
@@ -188,6 +188,23 @@ def test_a_hand_over_that_breaks_a_rule_is_refused_by_field(
             child.hand_over(**fields)
         assert refused.value.code == "invalid_handover" and said in str(refused.value)
         assert log.find("task").head == head
+
+
+def test_a_hand_over_as_a_tool_needs_no_approval(log: AgentLog) -> None:
+    """It reaches nothing beside the log, like reading an output."""
+    script = [Reply(calls=[Call("hand_over", {"result": "Found it."})])]
+    with log.session("task", approve="side_effects") as s, s.child("why", "Find out.") as child:
+        child.tools([child.hand_over, child.read_output])
+        with provided(API, script) as (_, client):
+            [call] = next_step(child, API).send(client).tool_calls
+        with child.tool(call) as run:
+            run.result(call.run())
+        assert child.handed_over
+        [told] = [
+            e.content for e in log.read(child.id).events() if isinstance(e.content, ToolsChanged)
+        ]
+        assert [tool.effect for tool in told.tools] == ["read_only", "read_only"]
+        assert sawlog.tool(child.hand_over, effect="idempotent").tool.effect == "idempotent"
 
 
 def test_a_hand_over_is_once(log: AgentLog) -> None:
