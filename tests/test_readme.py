@@ -112,6 +112,28 @@ def test_the_page_on_selection_runs_as_it_stands(
         assert log.read("fix-refund").verify().sound
 
 
+def test_the_page_on_tools_runs_as_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its blocks are one script, and their assertions hold."""
+    page = README.parent / "docs" / "tools.md"
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    paths = ("/srv/shop/notes.md", "/etc/passwd")
+    script = [
+        Reply(calls=[Call("read_file", {"path": path}) for path in paths]),
+        Reply(calls=[Call("deploy", {"service": "shop"})]),
+    ]
+    with FakeProvider(script) as fake:
+        url = fake.base_url("openai-chat")
+        names: dict[str, object] = {"model": openai.OpenAI(api_key="any", base_url=url)}
+        exec(compile("\n".join(blocks), str(page), "exec"), names)
+        assert b"absolute paths lead into" in fake.bodies()[1]
+        cast(Any, names["model"]).close()
+    with sawlog.open("agent.db") as log:
+        assert log.read("deploying").verify().sound
+
+
 def test_the_page_on_audit_runs_as_it_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

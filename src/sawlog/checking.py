@@ -25,6 +25,7 @@ from sawlog.builder.gateway import (
 )
 from sawlog.builder.offered import is_the_providers, may_find_more, offered
 from sawlog.builder.pairing import find_waiting
+from sawlog.builder.paths import ABSOLUTE, DRIVE
 from sawlog.builder.state import State, Waiting
 from sawlog.call import Call
 from sawlog.driver import Driver
@@ -293,10 +294,18 @@ class Checks:
         reason = _plain(verdict.reason)
         told = reason
         if verdict.path:
-            told = f"{reason}: {_quoted(verdict.path)}"
+            told = f"{reason}: {_quoted(verdict.path)}{self._path_mend(reason)}"
         elif self._policy == STRICT and (more := self._in_words(call, reason)):
             told = f"{reason}: {more}"
         return Denied(call, reason, verdict.path, told)
+
+    def _path_mend(self, reason: str) -> str:
+        """What mends an absolute path: for the model, and for who reads the log."""
+        if self._policy != STRICT or reason not in (ABSOLUTE, DRIVE):
+            return ""
+        if self._guard.root:
+            return f"; absolute paths lead into {_quoted(self._guard.root)}, others are relative"
+        return "; give a relative path (absolute ones are for sessions that were opened with root=)"
 
     def _in_words(self, call: Call, reason: str) -> str:
         """What the model needs to do better, beside the reason."""

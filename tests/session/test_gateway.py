@@ -154,7 +154,11 @@ def test_a_path_is_told_escaped_and_shortened(log: AgentLog) -> None:
         ('{"path":[1]}', "invalid_arguments: the arguments of read_file do not fit: path: "),
         ("{}", "missing_required_arguments: the arguments of read_file do not fit: path: "),
         ('{"path":"%2e%2e/a"}', 'parent_segment: "%2e%2e/a"'),
-        ('{"path":"/etc/passwd"}', 'absolute_path: "/etc/passwd"'),
+        (
+            '{"path":"/etc/passwd"}',
+            'absolute_path: "/etc/passwd"; give a relative path (absolute ones are for sessions '
+            "that were opened with root=)",
+        ),
     ],
 )
 def test_the_model_reads_what_it_can_mend(log: AgentLog, arguments: str, reason: str) -> None:
@@ -172,6 +176,8 @@ def test_absolute_paths_may_lead_into_the_root_and_nowhere_else(
     with log.session("task", root=tmp_path) as s:
         calls = asked(s, *[Asked("read_file", {"path": str(p)}) for p in (inside, outside)])
         assert [call.args["path"] for call in calls] == [str(inside)]
+        [one] = payloads(log, ToolDenied)
+        assert f'absolute paths lead into "{tmp_path}"' in str(one.reason)
 
 
 def test_a_tool_whose_schema_lies_in_a_blob_is_checked_by_it(log: AgentLog) -> None:
