@@ -1,7 +1,7 @@
 """build(state, rules, header, as_of, contents) → (packet, trace) or a named refusal. Pure.
 
 A packet keeps what was sent and grows at its end; every break has a named cause. Refusals:
-`blocked`, `awaiting_approval`, `cannot_fit`, `missing_blob`, `nothing_to_send`.
+`blocked`, `awaiting_approval`, `needs_context`, `cannot_fit`, `missing_blob`, `nothing_to_send`.
 """
 
 from __future__ import annotations
