@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from sawlog.builder import freshness, world
 from sawlog.builder.arrange import Arrangement
-from sawlog.builder.candidates import UNBOUNDED, Known, choose
+from sawlog.builder.candidates import Known
+from sawlog.builder.chosen import UNBOUNDED, choose
 from sawlog.builder.contents import text_of
 from sawlog.builder.facts import Sight
 from sawlog.builder.measure import measure_of
