@@ -82,7 +82,7 @@ def test_a_parameter_that_is_its_default_says_nothing() -> None:
 
 def test_a_policy_is_found_by_name_and_number() -> None:
     assert policy_of("default") is policy_of("default", 2) is DEFAULT
-    for name, number in (("default", 2), ("defualt", None), ("default", 0)):
+    for name, number in (("default", 1), ("defualt", None), ("default", 0)):
         with pytest.raises(UnknownNumber, match="is not installed: there is chapter5@1"):
             policy_of(name, number)
 
