@@ -163,8 +163,8 @@ class BuildError(SawlogError):
 class Refused(BuildError):
     """Raised by callers that asked for a packet and got the builder's named refusal.
 
-    `reason` is one of `blocked`, `awaiting_approval`, `cannot_fit`, `missing_blob`,
-    `nothing_to_send`; `needs` says what is needed.
+    `reason` is one of `blocked`, `awaiting_approval`, `needs_context`, `cannot_fit`,
+    `missing_blob`, `nothing_to_send`; `needs` says what is needed.
     """
 
     def __init__(self, reason: str, message: str, needs: tuple[str, ...] = ()) -> None:

@@ -110,8 +110,8 @@ class AgentLog:
 
         `rules` stand for `policy`, `pairing`, `window` and `reserve` together.
         `window` and `reserve` bound its packets, in units of the measure (about tokens); 0 takes
-        the model's. `policy` chooses what packets show: a built-in one by name, or a policy
-        document as `sawlog.policy_from_toml` reads it; `pairing` is `default` or `codex`.
+        the model's. `policy` chooses what packets show: a built-in one by name, the path of a TOML
+        file, or what `sawlog.policy_from_toml` gives; `pairing` is `default` or `codex`.
         `channels` are those that items may come through; `pre_step` looks at what a step takes
         out of the inbox.
         `gateway` checks each call before it may run: `strict`, a function of your own, or None for
@@ -123,6 +123,11 @@ class AgentLog:
         process that was killed.
         """
         if read_only:
+            if options:
+                raise TypeError(
+                    f"a session that is read takes no options, and {min(options)!r} is one: drop "
+                    "it, or read_only"
+                )
             return self.read(name)
         from sawlog.opening import opening
         from sawlog.session import Session
@@ -132,6 +137,8 @@ class AgentLog:
 
     def asession(self, name: str, **options: Unpack[SessionOptions]) -> AsyncSession:
         """The same for `async with`: one code path, its blocking work in threads of this log."""
+        if "read_only" in options:
+            raise TypeError("an async session is written: read one with log.read(name)")
         from sawlog.aio import AsyncSession, OffLoop
 
         return AsyncSession(lambda: self.session(name, **options), OffLoop(self._executor()))

@@ -25,7 +25,7 @@ from sawlog.credentials import Credentials
 from sawlog.driver import Driver
 from sawlog.given import names
 from sawlog.isolating import Isolating
-from sawlog.opening import Opening
+from sawlog.opening import Opening, check_phase
 from sawlog.step import Step
 from sawlog.stepper import Asked, Stepper
 from sawlog.store.codec import sealed
@@ -222,7 +222,8 @@ class Session(Isolating):
         `deepseek-chat`. Parameters go to the provider as they are, in this order; `params` gives
         them as JSON text instead. `allow_missing` builds although a requirement of the task is not
         satisfied, and says so in the packet. `strict` refuses a model without a profile of its own.
-        Raises Refused with the reason when there is no packet, NotEntered without the lease.
+        Raises Refused with the reason when there is no packet, NotEntered without the lease,
+        ConfigError when the session has another policy of the same name and number.
         """
         self._driver.drives("a step")
         chosen = APIS.get(api)
@@ -323,6 +324,11 @@ class Session(Isolating):
         row = self._log.session(f"{self.name or self.id}/{label}", create=True)
         opened = msgspec.structs.replace(self._opened, pre_step=None)
         return ChildSession(self, label, task, needs, self._log, row, opened)
+
+    def _check_phase(self, name: str) -> None:
+        policy = self._opened.rules.selection if name else None
+        if policy is not None:
+            check_phase(policy, name)
 
     # --- the log underneath ----------------------------------------------------------------------
 

@@ -22,10 +22,11 @@ from sawlog.driver import Driver
 from sawlog.store.append import Tail
 from sawlog.store.codec import sealed
 from sawlog.store.envelope import NewEvent
-from sawlog.store.errors import Conflict, Refused
+from sawlog.store.errors import ConfigError, Conflict, Refused
 from sawlog.store.event import Event
 from sawlog.store.events.base import EventId
 from sawlog.store.events.steps import AttemptLost, PolicySet, StepAbandoned
+from sawlog.store.text import seal
 
 _CONFLICTS = 3
 """Conflicts after which a packet is built inside the append's transaction."""
@@ -61,10 +62,12 @@ class Stepper:
         """Build and log the next packet: the step's number, what was built, its `packet.built`,
         what it took.
 
-        Raises Refused with the builder's reason when there is no packet.
+        Raises Refused with the builder's reason when there is no packet, ConfigError when another
+        policy of the same name and number is in force.
         """
         driver = self._driver
         with driver.lock:
+            self._check_number(driver.load())
             for _ in range(_CONFLICTS):
                 state = driver.load()
                 if self._claims.reject(state):
@@ -139,6 +142,21 @@ class Stepper:
     def _rules_for(self, sending: Sending) -> Rules:
         window = self._rules.window or sending.profile.window
         return replace(self._rules, window=window)
+
+    def _check_number(self, state: State) -> None:
+        """Raise ConfigError when the log has another policy under the name and number of this one.
+
+        A policy is never changed: who reads a name and a number must know what they mean.
+        """
+        stages = self._rules.stages
+        content = self._driver.window.event(state.policy).content if state.policy else None
+        if stages is None or not isinstance(content, PolicySet):
+            return
+        if content.policy == stages.named and content.policy_text != seal(stages.text)[0]:
+            raise ConfigError(
+                f"the session was built under another policy {stages}: a changed policy is a new "
+                f"number, so give yours number = {stages.number + 1}"
+            )
 
     def _in_force(self, state: State, wanted: PolicySet) -> bool:
         if not state.policy:
