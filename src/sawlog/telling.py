@@ -61,8 +61,10 @@ class Telling:
         that some item must satisfy, or a step is refused with `needs_context`; so must each of
         `topics` be covered by a trusted item. `repository`,
         `path`, `task` and `tenant` are the scope: items of another one stay out. `phase` chooses
-        the policy's working set.
+        the policy's working set. Raises ConfigError for a text in place of a list, InvalidItem
+        (`unknown_phase`) for a phase that the policy has no set for.
         """
+        self._check_phase(phase)
         sensitivities = names(allowed, "allowed")
         unknown = [one for one in sensitivities if one not in set(Sensitivity)]
         if unknown:
@@ -84,10 +86,15 @@ class Telling:
         )
 
     def phase(self, name: str) -> None:
-        """Go on to another phase of the same task, such as `investigate`, `edit` or `verify`."""
+        """Go on to another phase of the same task: `investigate`, `edit` or `verify`, or one of
+        the session's own policy. Raises InvalidItem (`unknown_phase`) for any other."""
+        self._check_phase(name)
         with self._driver.lock:
             now = self._task_now()
             self._task(replace(now, phase=name, record=None))
+
+    def _check_phase(self, name: str) -> None:
+        """Raise InvalidItem for a phase that steps of this session would be refused for."""
 
     def _task(self, wanted: TaskSet) -> None:
         with self._driver.lock:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import sawlog
 from sawlog.agentlog import AgentLog
 from sawlog.builder.packet import Entry
 from sawlog.builder.trace import Verdict
@@ -14,7 +15,7 @@ from sawlog.providers.strict import check
 from sawlog.session import Session
 from sawlog.step import Step
 from sawlog.store.errors import InvalidItem, Refused
-from sawlog.store.events.items import ItemOffered
+from sawlog.store.events.items import ItemOffered, TaskSet
 from sawlog.store.events.world import Saw
 from tests.session.agents import APIS, next_step, opened, sound, talker
 
@@ -385,9 +386,39 @@ def test_s3_04_each_phase_has_its_working_set(log: AgentLog) -> None:
         assert "the error_log" in aside(made), "what was sent stays where it was sent"
 
 
-def test_an_unknown_phase_is_a_refusal_by_name(log: AgentLog) -> None:
+def test_an_unknown_phase_is_refused_when_it_is_said(log: AgentLog) -> None:
     with log.session("task") as s:
+        s.task("mend", phase="edit")
+        before = s.state.seq
+        mend = "use one of investigate, edit, verify"
+        with pytest.raises(InvalidItem, match=mend) as error:
+            s.task("mend", phase="celebrate")
+        assert error.value.code == "unknown_phase"
+        with pytest.raises(InvalidItem, match=mend):
+            s.phase("celebrate")
+        assert s.state.seq == before
+        s.phase("verify")
+        s.phase("")
+
+
+def test_phases_are_those_of_the_sessions_policy(log: AgentLog) -> None:
+    head = {"name": "mine", "number": 1}
+    stages = ["sensitivity", "scope", "required", "rank", "budget", "completeness"]
+    named: list[dict[str, Any]] = [{"stage": name} for name in stages]
+    party = {"stage": "phase", "sets": [{"phase": "celebrate", "roles": ["cake"]}]}
+    plain, phased = ({**head, "stages": each} for each in (named, [*named[:2], party, *named[2:]]))
+    with log.session("any", policy=sawlog.policy_from(plain)) as s:
+        s.task("mend", phase="whatever")  # without working sets there is nothing to choose
+    with log.session("own", policy=sawlog.policy_from(phased)) as s:
         s.task("mend", phase="celebrate")
+        with pytest.raises(InvalidItem, match="the policy mine@1.*use one of celebrate"):
+            s.phase("edit")
+
+
+def test_a_log_with_an_unknown_phase_is_refused_by_name(log: AgentLog) -> None:
+    """Another policy's, or written by hand: the step says so, and another phase mends it."""
+    with log.session("task") as s:
+        s.append(TaskSet(goal="mend", phase="celebrate"))
         s.offer("x", channel="verified_fact", source_id="x")
         s.user("go")
         with pytest.raises(Refused, match="celebrate"):
