@@ -21,6 +21,9 @@ from sawlog.store.errors import ConfigError, OutsideRoot
 CHUNK = 1 << 18
 """Bytes that are held of a file at a time."""
 
+LONGEST = 4096
+"""Characters of a path that is followed; no system opens a longer one by its name."""
+
 _TRIES = 3
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 
@@ -230,6 +233,9 @@ def within(path: str | os.PathLike[str], root: str | os.PathLike[str]) -> str:
 
     Nothing needs to be there. Raises ValueError for a name that no file can have.
     """
+    if len(os.fspath(path)) > LONGEST:
+        # To follow it costs its length squared, and a model may have written it.
+        raise ValueError(f"a path has at most {LONGEST} characters")
     top = os.path.realpath(root)
     place = os.path.realpath(os.path.join(top, path))
     if os.path.commonpath((top, place)) != top:

@@ -8,9 +8,11 @@ lets one override them. Rules: CONTRACTS S2-20, CASES 47 and 49.
 from __future__ import annotations
 
 import codecs
+import errno
 import hashlib
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
@@ -31,6 +33,9 @@ BOUND = 32 * 1024
 """Bytes that the model reads of all files together when they are shown in full."""
 
 LEAST_BOUND = 1024
+
+DEEPEST = 100
+"""Folders below the root that are looked into on the way to one path."""
 
 _SCOPE = re.compile("[a-z][a-z0-9_-]{0,31}")
 
@@ -94,8 +99,9 @@ def discover(
     They are those in the folders `above`, named by their scopes (`organisation`, `team`), in the
     folder `user`, then in each folder from `root` to `cwd`, and to each path that a tool touched,
     nearer ones later; in one folder a name that comes later counts only when it holds something
-    else. `last` is the section's value as it was: a file that cannot be read now keeps what it had.
-    Above `bound` bytes the nearest are kept, and what is left out is said.
+    else. No path is followed deeper than 100 folders. `last` is the section's value as it was: a
+    file that cannot be read now keeps what it had. Above `bound` bytes the nearest are kept, and
+    what is left out is said.
     Raises OutsideRoot for a `cwd` that is not in `root`, ConfigError for a root that is no folder,
     a name that is no file name, a scope that cannot be one, and a bound below 1024.
     """
@@ -139,11 +145,21 @@ def _parts(folder: str, top: str) -> list[str]:
 
 
 def _down(folder: str, top: str) -> Iterator[str]:
-    """The folders from the root to one in it."""
+    """The folders from the root to one in it, as far as they are there."""
     yield top
-    for part in _parts(folder, top):
+    for part in _parts(folder, top)[:DEEPEST]:
         top = os.path.join(top, part)
+        if _no_folder(top):
+            return  # nor is anything below it, whatever a model wrote
         yield top
+
+
+def _no_folder(place: str) -> bool:
+    """True when there is surely no folder: one that may not be looked at is no removal."""
+    try:
+        return not stat.S_ISDIR(os.stat(place).st_mode)
+    except OSError as error:
+        return error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 
 
 def _known(last: str) -> dict[tuple[str, str], InstructionFile]:

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 import sawlog
+from sawlog import instructions
 from sawlog.agentlog import AgentLog
+from sawlog.files import Beginning, beginning
 from sawlog.providers.fake import Call
 from sawlog.seeing import read
 from sawlog.session import Session
@@ -57,6 +59,35 @@ def news(s: Session) -> list[tuple[str, str]]:
 
 def heads(log: AgentLog) -> int:
     return log.find("task").head
+
+
+def test_a_path_that_a_model_wrote_is_followed_as_far_as_it_is_there(root: Path) -> None:
+    """However deep it says that a file lies, it costs what is there, and 100 folders at most."""
+    there = "d/" * 120
+    (root / there).mkdir(parents=True)
+    (root / "d/AGENTS.md").write_text("near", encoding="utf-8")
+    (root / ("d/" * instructions.DEEPEST) / "AGENTS.md").write_text("far", encoding="utf-8")
+    (root / ("d/" * instructions.DEEPEST) / "d/AGENTS.md").write_text("farther", encoding="utf-8")
+    (root / "a file").write_text("", encoding="utf-8")
+    absent = [f"{n}/" + "x/" * 2000 + "f" for n in range(10)]
+    paths = [there, "d/" * 1500 + "f", "d/" * 10**6, "a file/x/y", "n" * 300 + "/x/y", *absent]
+    looked: list[str] = []
+
+    def counted(path: str, most: int, root: str | None) -> Beginning:
+        looked.append(path)
+        return beginning(path, most, root)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sawlog.instructions.beginning", counted)
+        found = instructions.discover(root, root, touched=paths)
+    assert [file.text for file in found.files] == ["near", "far"]
+    assert len(looked) == 2 * (instructions.DEEPEST + 1)
+
+
+def test_a_folder_that_cannot_be_looked_at_is_no_removal(root: Path) -> None:
+    (root / "loop").symlink_to("loop")
+    found = instructions.discover(root, root, touched=["loop/below/file"])
+    assert [one.kind for one in found.problems] == ["unreadable"] * 4
 
 
 # --- instruction files ---------------------------------------------------------------------------
