@@ -195,7 +195,15 @@ HOUSE: dict[str, Room] = {
     # The published labs, and policies compared on cases.
     "labs": Room(
         ("labs/*",),
-        ("builder", "builder selection", "fixtures", "store values", "msgspec", "httpx"),
+        (
+            "builder",
+            "builder selection",
+            "fixtures",
+            "store values",
+            "files.py",
+            "msgspec",
+            "httpx",
+        ),
     ),
     "face": Room(
         ("__init__.py", "errors.py"),

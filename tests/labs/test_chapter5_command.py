@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import socket
 from datetime import date
 from pathlib import Path
@@ -94,6 +95,21 @@ def test_wrong_usage_is_one_sentence_and_writes_nothing(
     assert done.code == 2
     assert why in one_sentence(done)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("option", "more"), [("--cases", ()), ("--baseline", ("--candidate", "chapter5"))]
+)
+def test_what_is_no_file_is_refused_and_never_waited_for(
+    option: str, more: tuple[str, ...], tmp_path: Path
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for place in (pipe, tmp_path):
+        done = sawlog(*COMMAND, option, place, *more, "--output", tmp_path / "out")
+        assert (done.code, done.out) == (2, b"")
+        assert f"{place} cannot be read: it is no regular file" in done.err
+    assert not (tmp_path / "out").exists()
 
 
 def test_eval_without_a_lab_says_how_it_is_meant() -> None:

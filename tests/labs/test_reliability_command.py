@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,21 @@ def test_cases_sources_and_a_policy_of_ones_own(tmp_path: Path) -> None:
     sources.write_text(lines(gone, source("new")), "utf-8")
     done = lab(*given, "--baseline", policy)
     assert (done.code, done.json["report"]["improvements"]) == (0, ["three"])
+
+
+@pytest.mark.parametrize(
+    ("option", "more"), [("--cases", ()), ("--sources", ()), ("--candidate", ())]
+)
+def test_what_is_no_file_is_refused_and_never_waited_for(
+    option: str, more: tuple[str, ...], tmp_path: Path
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for place in (pipe, tmp_path):
+        done = lab(option, place, *more, "--output", tmp_path / "out")
+        assert (done.code, done.out) == (2, b"")
+        assert f"{place} cannot be read: it is no regular file" in done.err
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from sawlog.builder.selection.policy import POLICIES, Policy, policy_of
+from sawlog.files import Absent, Unreadable, beginning
 from sawlog.store.errors import ConfigError, FormatError, InvalidPolicy, TooLarge
 
 _LARGEST = 256 * 1024 * 1024
@@ -110,19 +111,16 @@ def policy_named(given: str) -> Policy:
     built_in = _BUILT_IN.fullmatch(given)
     if built_in is not None and built_in[1] in names:
         return policy_of(built_in[1], int(built_in[2]) if built_in[2] else None)
-    path = Path(given)
-    if not path.is_file():
+    try:
+        raw = _bytes(Path(given), _LARGEST_POLICY, "a policy has at most 1 MiB")
+    except Absent:
         raise ConfigError(
             f"{given!r} is no policy: name {', '.join(names[:-1])} or {names[-1]}, or the TOML "
             "file of your own"
-        )
+        ) from None
     # Only here: it loads pydantic, which built-in policies do without.
     from sawlog.builder.selection.policydoc import policy_from_toml
 
-    with path.open("rb") as file:
-        raw = file.read(_LARGEST_POLICY + 1)
-    if len(raw) > _LARGEST_POLICY:
-        raise TooLarge(f"{given}: a policy has at most 1 MiB", path=given)
     try:
         return policy_from_toml(raw.decode("utf-8-sig"))
     except UnicodeDecodeError:
@@ -131,15 +129,27 @@ def policy_named(given: str) -> Policy:
         raise InvalidPolicy(str(error), path=given) from error
 
 
+def _bytes(path: Path, most: int, bound: str) -> bytes:
+    """What stands in a regular file; the others, such as a FIFO, might never end. Raises Absent."""
+    try:
+        found = beginning(path, most)
+    except Unreadable as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from None
+    if found.size > most:
+        raise TooLarge(f"{path}: {bound}", path=str(path))
+    return found.data
+
+
 def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
     """The lines of a case file that hold something, with their numbers from 1.
 
-    Raises TooLarge above 256 MiB and FormatError for a file without any.
+    Raises TooLarge above 256 MiB, FormatError for a file without any, ConfigError for what is no
+    file or cannot be read.
     """
-    with path.open("rb") as file:
-        raw = file.read(_LARGEST + 1)
-    if len(raw) > _LARGEST:
-        raise TooLarge(f"{path}: a case file has at most 256 MiB", path=str(path))
+    try:
+        raw = _bytes(path, _LARGEST, "a case file has at most 256 MiB")
+    except Absent:
+        raise ConfigError(f"{path}: there is no such file or folder") from None
     # Only line feeds end a line: other separators may stand inside of a JSON text.
     lines = [(at, line.strip(b" \t\r")) for at, line in enumerate(raw.split(b"\n"), 1)]
     lines = [(at, line) for at, line in lines if line]
