@@ -10,13 +10,14 @@ The ids of calls are the harness's (S0-52): what a model writes as one is droppe
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import msgspec
 
 from sawlog.builder.item import json_digest
-from sawlog.builder.paths import names_path, path_danger
+from sawlog.builder.pathnames import paths_of
+from sawlog.builder.paths import path_danger
 from sawlog.builder.schemas import Misfit, Unreadable, misfit
 from sawlog.store import text as texts
 from sawlog.store.errors import ToolError
@@ -132,9 +133,9 @@ def check(name: str, arguments_json: str, tools: Iterable[Tool], root: str = "")
 
     Denied, in this order: `unknown_tool`; `invalid_arguments` (no JSON object, a key twice, nested
     deeper than 64, a value of a type that the schema does not have); `missing_required_arguments`;
-    `unreadable_schema`; then any reason of `sawlog.builder.paths` for a path in an argument that
-    `names_path` says holds one, at any depth. Free-form calls (`custom` tools) are always asked
-    for: nobody knows the paths in them, as nobody does in a shell command.
+    `unreadable_schema`; then any reason of `sawlog.builder.paths` for a path, at any depth, that
+    `sawlog.builder.pathnames` finds among the arguments. Free-form calls (`custom`
+    tools) are always asked for: nobody knows the paths in them, as nobody does in a shell command.
     """
     tool = next((tool for tool in tools if _plain(tool.name) == name), None)
     if tool is None:
@@ -191,25 +192,6 @@ def dangerous_path(arguments: Mapping[str, Any], root: str = "") -> tuple[str, s
         if reason:
             return reason, path
     return None
-
-
-def paths_of(arguments: Mapping[str, Any]) -> Iterator[str]:
-    """The texts in arguments that are paths by the name that they stand under, in their order."""
-    waiting: list[tuple[object, bool]] = [(arguments, False)]
-    while waiting:
-        value, is_path = waiting.pop()
-        if isinstance(value, str):
-            if is_path:
-                yield value
-        elif isinstance(value, Mapping):
-            members = cast("Mapping[str, object]", value)
-            waiting.extend(
-                (inner, names_path(key, inside=is_path))
-                for key, inner in reversed(list(members.items()))
-            )
-        elif isinstance(value, list | tuple):
-            elements = cast("list[object]", value)
-            waiting.extend((inner, is_path) for inner in reversed(elements))
 
 
 def _plain(text: texts.Text) -> str | None:

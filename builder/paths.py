@@ -29,8 +29,8 @@ REASONS = (CONTROL, ENCODED, PROTECTED, PARENT, UNC, DRIVE, HOME, ABSOLUTE)
 
 _ROUNDS = 8  # of percent decoding; what is wrapped deeper hides something
 
-_FOLD = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
-_ALIKE: dict[int, str] = {
+FOLD = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+ALIKE: dict[int, str] = {
     # The wide forms of ASCII, which narrow code pages and NFKC turn into it.
     **{code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)},
     **dict.fromkeys((0x2024, 0x3002, 0xFE52, 0xFF61), "."),
@@ -47,8 +47,8 @@ _ALIKE: dict[int, str] = {
         "",
     ),
 }  # fmt: skip
-_SPACES = " \u00a0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u202f\u205f\u3000"
-_QUOTES = "'\"`"
+SPACES = " \u00a0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u202f\u205f\u3000"
+QUOTES = "'\"`"
 
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _ESCAPES = re.compile("(?:%[0-9A-Fa-f]{2})+")
@@ -71,7 +71,7 @@ def path_danger(path: str, root: str = "") -> str:
 def _readings(path: str) -> Iterator[str | None]:
     """The path as it is and with its escapes decoded one time, two times, …; None ends what does
     not decode."""
-    text = path.translate(_ALIKE)
+    text = path.translate(ALIKE)
     yield text
     for _ in range(_ROUNDS):
         decoded = _decoded(text)
@@ -89,7 +89,7 @@ def _decoded(text: str) -> str | None:
         text = _ESCAPES.sub(lambda run: bytes.fromhex(run[0].replace("%", "")).decode(), text)
     except UnicodeDecodeError:
         return None  # overlong forms and halves of characters
-    return _WIDE_ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), text).translate(_ALIKE)
+    return _WIDE_ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), text).translate(ALIKE)
 
 
 def _dangers(text: str | None, root: str) -> Iterator[str]:
@@ -98,29 +98,29 @@ def _dangers(text: str | None, root: str) -> Iterator[str]:
         return
     if _CONTROLS.search(text):
         yield CONTROL
-    place, segments = _placed(text.strip(_SPACES + _QUOTES).replace("\\", "/"))
+    place, segments = _placed(text.strip(SPACES + QUOTES).replace("\\", "/"))
     if root and place in (ABSOLUTE, DRIVE):
-        base, inner = _placed(root.translate(_ALIKE).replace("\\", "/"))
+        base, inner = _placed(root.translate(ALIKE).replace("\\", "/"))
         if base == place and _begins(segments, inner, folded=place == DRIVE):
             place, segments = "", segments[len(inner) :]
     if place:
         yield place
     for segment in segments:
         name = _name(segment)
-        if name == ".." or (name.count(".") > 1 and not name.strip("." + _SPACES)):
+        if name == ".." or (name.count(".") > 1 and not name.strip("." + SPACES)):
             yield PARENT
-        name = name.rstrip("." + _SPACES)
+        name = name.rstrip("." + SPACES)
         if name in (".env", ".git") or name.startswith(".env.") or _SHORT.fullmatch(name):
             yield PROTECTED
 
 
 def _placed(text: str) -> tuple[str, list[str]]:
     """Where a path starts (empty: here), and its segments; a drive is the first of them."""
-    if text[:5].translate(_FOLD) == "file:":
+    if text[:5].translate(FOLD) == "file:":
         text = text[5:]
         if text.startswith("//"):
             host, slash, rest = text[2:].partition("/")
-            if host.translate(_FOLD) not in ("", "localhost"):
+            if host.translate(FOLD) not in ("", "localhost"):
                 return UNC, _split(text)
             text = slash + rest
         if _DRIVE.match(text, 1) and text.startswith("/"):
@@ -136,49 +136,16 @@ def _placed(text: str) -> tuple[str, list[str]]:
 
 def _split(text: str) -> list[str]:
     # A single dot, also one with spaces, stays where it is.
-    return [part for part in text.split("/") if part.strip(_SPACES) not in ("", ".")]
+    return [part for part in text.split("/") if part.strip(SPACES) not in ("", ".")]
 
 
 def _begins(segments: list[str], inner: list[str], *, folded: bool) -> bool:
     head = segments[: len(inner)]
     if folded:
-        return [part.translate(_FOLD) for part in head] == [part.translate(_FOLD) for part in inner]
+        return [part.translate(FOLD) for part in head] == [part.translate(FOLD) for part in inner]
     return head == inner
 
 
 def _name(segment: str) -> str:
     """The file that a segment names: without its stream and spaces around it, its case folded."""
-    return segment.translate(_FOLD).partition(":")[0].strip(_SPACES)
-
-
-# --- which arguments are paths --------------------------------------------------------------------
-
-_ANYWHERE = frozenset("path paths filepath filepaths pathname pathnames".split())
-_AT_THE_END = _ANYWHERE | frozenset(
-    "file files filename filenames dir dirs directory directories folder folders cwd workdir "
-    "target targets src dst dest destination uri uris".split()
-)
-_INSIDE = frozenset("name value".split())
-_HUMP = re.compile("([a-z0-9])([A-Z])")
-_NO_WORD = re.compile("[^A-Za-z0-9]+")
-
-
-def names_path(name: str, *, inside: bool = False) -> bool:
-    """True when an argument of this name holds a path.
-
-    Names are taken word by word (`filePath`, `file-path` and `FILE_PATH` are alike): one of the
-    words is `path`, `paths`, `filepath` or `pathname`; or the last one is `file`, `filename`,
-    `directory`, `dir`, `folder`, `cwd`, `workdir`, `target`, `src`, `dst`, `dest`, `destination`,
-    `uri` or the plural of one; or the last two make such a word. `inside` an object that has such a
-    name, `name` and `value` count as well.
-    """
-    words = _NO_WORD.sub(" ", _HUMP.sub(r"\1 \2", name)).translate(_FOLD).split(" ")
-    words = [word for word in words if word]
-    if not words:
-        return False
-    return (
-        not _ANYWHERE.isdisjoint(words)
-        or words[-1] in _AT_THE_END
-        or "".join(words[-2:]) in _AT_THE_END
-        or (inside and words[-1] in _INSIDE)
-    )
+    return segment.translate(FOLD).partition(":")[0].strip(SPACES)

@@ -19,9 +19,9 @@ from sawlog.builder.gateway import (
     ToolCallFactory,
     check,
     dangerous_path,
-    paths_of,
 )
-from sawlog.builder.paths import REASONS, names_path, path_danger
+from sawlog.builder.pathnames import names_path, paths_of
+from sawlog.builder.paths import REASONS, path_danger
 from sawlog.builder.schemas import Unreadable, misfit
 from sawlog.store.errors import ToolError
 from sawlog.store.events.world import Tool
@@ -248,7 +248,9 @@ def test_absolute_paths_may_lead_into_the_root() -> None:
         "path", "paths", "Path", "file_path", "filePath", "FILE-PATH", "filepath", "file", "files",
         "filename", "file_name", "fileName", "target", "target_file", "directory", "dir", "cwd",
         "workdir", "working_directory", "notebook_path", "old_path", "newPath", "path_to_read",
-        "src", "destination", "uri", "output.file", "root_dir", "folder",
+        "src", "destination", "uri", "output.file", "root_dir", "folder", "path1", "file1",
+        "src_file_2", "file2Path", "file_list", "targetFilesList1", "ｐａｔｈ", "ＦＩＬＥ＿２",
+        "pa\u200bth",
     ],
 )  # fmt: skip
 def test_an_argument_that_is_a_path_by_name_is_examined(name: str) -> None:
@@ -260,7 +262,7 @@ def test_an_argument_that_is_a_path_by_name_is_examined(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name", ["", "_", "text", "file_text", "content", "profile", "xpath", "command", "old", "name",
-             "file_type", "targeting"],
+             "file_type", "targeting", "list", "2", "text1", "map_2", "tile"],
 )  # fmt: skip
 def test_other_arguments_are_not(name: str) -> None:
     assert not names_path(name)
@@ -272,6 +274,55 @@ def test_paths_come_in_their_order() -> None:
     assert list(paths_of(arguments)) == ["b", "c", "a"]
     assert dangerous_path({"files": ["a", "../x", ".env"]}) == ("parent_segment", "../x")
     assert dangerous_path(arguments) is None
+
+
+BELOW = [
+    {"files": {"../x": "t"}},
+    {"paths": {".env": "x"}},
+    {"path": {"a": {"value": ".env"}}},
+    {"path": {"a": {"b": [{"c": ".env\n"}]}}},
+    {"file": {"location": "../x"}},
+    {"files": [{"n": "../../etc/passwd"}]},
+    {"files": {"a.py": "../b.py"}},
+    {"files": {"a.py": {"to": "../b.py"}}},
+    {"path": {"content": ".env"}},
+    {"file": {"0": ".env", "content": "x"}},
+    {"url": "file:///etc/passwd"},
+    {"urls": [" FILE:/etc/passwd"]},
+    {"x": {"y": "file:.env"}},
+    {"x": "\u200bfi\nle:///etc/passwd"},
+    {"x": "ｆｉｌｅ:\\\\etc\\passwd"},
+    {"x": {"file:///etc/passwd": 1}},
+]
+
+
+@pytest.mark.parametrize("arguments", BELOW)
+def test_what_stands_below_a_path_name_is_a_path(arguments: dict[str, Any]) -> None:
+    assert dangerous_path(arguments) is not None
+    assert verdict(arguments).kind == "deny"
+    assert verdict({"x": [arguments]}).kind == "deny"
+
+
+BESIDE = [
+    {"file": {"path": "a.js", "content": "// ../x"}},
+    {"file": {"name": "a.js", "text": "/* one line */", "mode": "0644"}},
+    {"files": [{"path": "a", "new_text": "../x", "reason": "~ as said"}]},
+    {"files": [{"path": "tsconfig.json", "content": {"extends": "../base.json"}}]},
+    {"files": {"a.css": "/* one line */\n", "b.py": "import os\n\nprint('../x')\n"}},
+    {"files": {"a.css": {"content": "/* one line */"}}},
+    {"file": {"path": "a.py", "lines": ["..", "~"]}},
+    {"target": {"x": 1, "y": 2, "text": "Save"}},
+    {"path": "a", "content": "~/x"},
+    {"url": "https://example.org/../x"},
+    {"note": "file: ../x is gone"},
+    {"path": "a.py", "content": "profile:/etc"},
+]
+
+
+@pytest.mark.parametrize("arguments", BESIDE)
+def test_what_stands_beside_a_path_is_none(arguments: dict[str, Any]) -> None:
+    assert dangerous_path(arguments) is None
+    assert verdict(arguments).kind == "allow"
 
 
 # --- tricks, put together -------------------------------------------------------------------------
@@ -315,7 +366,7 @@ def test_no_disguise_gets_through(path: str, name: str) -> None:
     """Law 11 at the gate: whatever is put around it, what means .env, .git or .. is denied."""
     assert path_danger(path) in REASONS
     assert path_danger("/w/app/" + path.lstrip("'"), "/w/app") in REASONS
-    for value in (path, [path], {"name": path}, [{"file": path}]):
+    for value in (path, [path], {"name": path}, [{"file": path}], {"a": {"n": [path]}}, {path: 1}):
         assert verdict({name: value}).kind == "deny"
 
 
