@@ -27,6 +27,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +148,7 @@ def test_point_05_permission_and_validity_are_gates_whatever_the_relevance(
     with log.session("task") as s:
         s.task("answer", tenant="north", allowed=["public"])
         gates: dict[str, dict[str, Any]] = {
-            "expired": {"channel": "web_content", "valid_until": 1},
+            "expired": {"channel": "web_content", "valid_until": datetime(2020, 1, 1, tzinfo=UTC)},
             "sensitive": {"channel": "verified_fact"},
             "out_of_scope": {"channel": "web_content", "tenant": "south"},
         }
