@@ -27,7 +27,7 @@ from sawlog.builder.item import (
     is_blank,
     json_digest,
 )
-from sawlog.store.errors import InvalidItem
+from sawlog.store.errors import InvalidItem, quoted
 
 
 class RawSource(msgspec.Struct, frozen=True):
@@ -77,7 +77,7 @@ class Channels:
         if found is None:
             raise InvalidItem(
                 "unknown_source_channel",
-                f"there is no channel {name!r}: add it with extended(), or use one of "
+                f"there is no channel {quoted(name)}: add it with extended(), or use one of "
                 f"{', '.join(sorted(self._channels))}",
             )
         return found
@@ -87,7 +87,7 @@ class Channels:
         taken = sorted(set(channels) & set(self._channels))
         if taken:
             raise InvalidItem(
-                "channel_taken", f"the channel {taken[0]!r} exists: choose another name"
+                "channel_taken", f"the channel {quoted(taken[0])} exists: choose another name"
             )
         return Channels({**self._channels, **channels})
 
@@ -101,7 +101,9 @@ class Channels:
         for name in names:
             channel = self[name]
             if channel.trust == Trust.HOSTILE:
-                raise InvalidItem("hostile_channel", f"the channel {name!r} is hostile on purpose")
+                raise InvalidItem(
+                    "hostile_channel", f"the channel {quoted(name)} is hostile on purpose"
+                )
             if TRUST_RANK[channel.trust] < TRUST_RANK[Trust.TRUSTED_SOURCE]:
                 channel = msgspec.structs.replace(channel, trust=Trust.TRUSTED_SOURCE)
             changed[name] = channel
@@ -187,12 +189,12 @@ def classify(
     `missing_source_context`, `blank_scope_repository`.
     """
     if is_blank(raw.content):
-        raise InvalidItem("blank_source_content", f"the source {raw.source_id!r} has no text")
+        raise InvalidItem("blank_source_content", f"the source {quoted(raw.source_id)} has no text")
     channel = channels[raw.channel]
     if channel.located and is_blank(raw.locator or ""):
         raise InvalidItem(
             "missing_source_context",
-            f"the source {raw.source_id!r} is a piece of something: give its locator",
+            f"the source {quoted(raw.source_id)} is a piece of something: give its locator",
         )
     scope = Scope(repository, raw.path, task_id, tenant)
     digest = content_digest(raw.content)

@@ -17,7 +17,7 @@ import msgspec
 
 from sawlog.store.content import MediaPart
 from sawlog.store.envelope import IGNORABLE, Blob, NewEvent, Prepared
-from sawlog.store.errors import InvalidEvent
+from sawlog.store.errors import InvalidEvent, quoted
 from sawlog.store.events.base import Payload
 from sawlog.store.events.registry import Registry
 from sawlog.store.ids import keyed_id
@@ -151,11 +151,11 @@ def _check_source(source: str) -> None:
     # hook's own name may hold any printable ASCII.
     channel = source.partition(":")[0]
     if not channel or not source.isascii() or len(source) > 255:
-        raise InvalidEvent(f"{source!r} is no channel", path="source")
+        raise InvalidEvent(f"{quoted(source)} is no channel", path="source")
     if any(not ("a" <= c <= "z" or "0" <= c <= "9" or c in "-_.") for c in channel):
-        raise InvalidEvent(f"{source!r} is no channel: lower-case ASCII only", path="source")
+        raise InvalidEvent(f"{quoted(source)} is no channel: lower-case ASCII only", path="source")
     if any(c <= " " or c == "\x7f" for c in source):
-        raise InvalidEvent(f"{source!r} is no channel", path="source")
+        raise InvalidEvent(f"{quoted(source)} is no channel", path="source")
 
 
 # --- sealing ------------------------------------------------------------------------------------

@@ -41,6 +41,17 @@ A message says what is wrong and what mends it; facts are fields.
 
 from __future__ import annotations
 
+_QUOTED = 100  # characters of a value that a message repeats
+
+
+def quoted(value: object) -> str:
+    """A caller's value as a message repeats it: of a longer text its beginning and its length."""
+    if isinstance(value, str | bytes) and len(value) > _QUOTED:
+        kind = "characters" if isinstance(value, str) else "bytes"
+        return f"{value[:_QUOTED]!r}… ({len(value)} {kind})"
+    shown = repr(value)
+    return shown if len(shown) <= 2 * _QUOTED else f"{shown[: 2 * _QUOTED]}…"
+
 
 class SawlogError(Exception):
     """The root of the tree: catch it to catch all that sawlog raises on purpose."""

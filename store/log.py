@@ -17,7 +17,7 @@ from sawlog.store.codec import genesis
 from sawlog.store.database import Database, Transaction
 from sawlog.store.directory import SessionRow
 from sawlog.store.envelope import NewEvent, StoredEvent
-from sawlog.store.errors import Conflict, Damaged, InvalidEvent, NoSession
+from sawlog.store.errors import Conflict, Damaged, InvalidEvent, NoSession, quoted
 from sawlog.store.events import CORE
 from sawlog.store.events.registry import Registry
 from sawlog.store.ids import new_id, new_salt
@@ -84,14 +84,16 @@ class Log:
         with self.database.read() as tx:
             found = self._lookup(tx, name, id)
         if found is None and not create:
-            raise NoSession(f"there is no session {name or (id or b'').hex()!r}")
+            raise NoSession(f"there is no session {quoted(name or (id or b'').hex())}")
         if found is None:
             found = self._make(name, id, source_id)
         if found is None:  # another one made it first, and it is theirs and ours
             with self.database.read() as tx:
                 found = self._lookup(tx, name, id)
         if found is None:
-            raise Conflict(f"the name {name!r} belongs to another session than the one asked for")
+            raise Conflict(
+                f"the name {quoted(name)} belongs to another session than the one asked for"
+            )
         return found
 
     def fork(
@@ -114,7 +116,7 @@ class Log:
         digest = self.events(row, [at])[0].digest if at else genesis(self.lineage(row)[0][0])
         child = self._make(name, id, source_id, (row, at, digest))
         if child is None:
-            raise Conflict(f"a session of that name or id is there already: {name or id!r}")
+            raise Conflict(f"a session of that name or id is there already: {quoted(name or id)}")
         return child
 
     def get(self, session: Session) -> SessionRow:
@@ -143,9 +145,11 @@ class Log:
             return rows[-1]
         found = self.find(text)
         if not found:
-            raise NoSession(f"no session is named {text!r}: `sawlog ls` lists them")
+            raise NoSession(f"no session is named {quoted(text)}: `sawlog ls` lists them")
         if len(found) > 1:
-            raise NoSession(f"{text!r} begins the ids of {len(found)} sessions: write more of it")
+            raise NoSession(
+                f"{quoted(text)} begins the ids of {len(found)} sessions: write more of it"
+            )
         return found[0]
 
     def sessions(self) -> list[SessionRow]:
@@ -310,7 +314,7 @@ class Log:
         except NoSession:
             return None
         if name is not None and found.name != name:
-            raise Conflict(f"session {id.hex()} is there, and its name is not {name!r}")
+            raise Conflict(f"session {id.hex()} is there, and its name is not {quoted(name)}")
         return found
 
     def _make(

@@ -28,7 +28,7 @@ from sawlog.builder.selection.merging import Conflict, Dedupe, Supersession
 from sawlog.builder.selection.ordering import Completeness, Labels, Ordering
 from sawlog.builder.selection.stages import StageUse, name_of
 from sawlog.builder.selection.walks import Budget, Coverage, Prefix
-from sawlog.store.errors import InvalidPolicy, UnknownNumber
+from sawlog.store.errors import InvalidPolicy, UnknownNumber, quoted
 from sawlog.store.events.base import Named
 
 _GATES = (Sensitivity, Clearance, Trust, Scope, PathScope, Validity, Freshness)
@@ -257,6 +257,7 @@ def policy_of(name: str, number: int | None = None) -> Policy:
     found = POLICIES.get(Named(name, number or 0))
     if found is None:
         known = ", ".join(str(each) for each in POLICIES)
-        wanted = name if number is None else f"{name}@{number}"
+        wanted = name if len(name) <= 100 else quoted(name)
+        wanted += "" if number is None else f"@{number}"
         raise UnknownNumber(f"the selection policy {wanted} is not installed: there is {known}")
     return found

@@ -20,10 +20,11 @@ from sawlog.builder.selection.field import Use
 from sawlog.builder.selection.measure import ITEM_MEASURES
 from sawlog.builder.selection.policy import POLICIES, Policy
 from sawlog.builder.selection.stages import STAGES, StageUse, name_of
-from sawlog.store.errors import InvalidPolicy
+from sawlog.store.errors import InvalidPolicy, quoted
 from sawlog.store.events.base import Named
 
 _STRICT = ConfigDict(extra="forbid", strict=True, frozen=True)
+_TOO_DEEP = "it is nested too deeply: a policy is a table with a list of stages"
 _USES: dict[str, type[Use]] = {name_of(use): use for use in STAGES}
 
 
@@ -70,6 +71,8 @@ def policy_from_toml(text: str) -> Policy:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InvalidPolicy(f"this is no TOML: {error}") from error
+    except RecursionError:
+        raise InvalidPolicy(_TOO_DEEP) from None
     return policy_from(document)
 
 
@@ -79,10 +82,15 @@ def policy_from(document: Mapping[str, object]) -> Policy:
     A user's policy keeps two gates whatever else it does: `sensitivity`, which lets no secret in,
     and `scope`, which lets nothing of another tenant in. The names of built-in policies are taken.
     """
-    head = _checked(_Document, _frozen(document), "")
+    try:
+        head = _checked(_Document, _frozen(document), "")
+    except RecursionError:
+        raise InvalidPolicy(_TOO_DEEP) from None
     assert isinstance(head, _Document)
     if any(head.name == policy.name for policy in POLICIES.values()):
-        raise InvalidPolicy(f"the name {head.name!r} is taken by a built-in policy", path="name")
+        raise InvalidPolicy(
+            f"the name {quoted(head.name)} is taken by a built-in policy", path="name"
+        )
     stages = tuple(_stage(each, f"stages[{at}]") for at, each in enumerate(head.stages))
     for at, use in enumerate(stages):
         if isinstance(use, Sensitivity) and "secret" not in use.never:
@@ -98,7 +106,7 @@ def _measure(text: str) -> Named:
         if text in (str(known), known.name):
             return known
     names = ", ".join(str(known) for known in ITEM_MEASURES)
-    raise InvalidPolicy(f"the measure {text!r} is not installed: use {names}", path="measure")
+    raise InvalidPolicy(f"the measure {quoted(text)} is not installed: use {names}", path="measure")
 
 
 def _stage(document: dict[str, Any], path: str) -> StageUse:
@@ -106,7 +114,7 @@ def _stage(document: dict[str, Any], path: str) -> StageUse:
     use = _USES.get(name) if isinstance(name, str) else None
     if use is None:
         raise InvalidPolicy(
-            f"there is no stage {name!r}: use one of {', '.join(sorted(_USES))}", path=path
+            f"there is no stage {quoted(name)}: use one of {', '.join(sorted(_USES))}", path=path
         )
     model = _checked(_model(use), document, path)
     found: StageUse = msgspec.convert(model.model_dump(exclude_unset=True), StageUse)

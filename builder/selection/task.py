@@ -6,7 +6,7 @@ import msgspec
 
 from sawlog.builder.item import Kind, Sensitivity
 from sawlog.builder.selection.candidate import ZONES
-from sawlog.store.errors import InvalidItem, Refused
+from sawlog.store.errors import InvalidItem, Refused, quoted
 
 SECTION_ORDER = (
     Kind.INSTRUCTION.value,
@@ -70,7 +70,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
             )
         unknown = sorted(set(self.allowed_sensitivities) - set(Sensitivity))
         if unknown:
-            raise InvalidItem("unknown_sensitivity", f"there is no sensitivity {unknown[0]!r}")
+            raise InvalidItem(
+                "unknown_sensitivity", f"there is no sensitivity {quoted(unknown[0])}"
+            )
         paths = [path for path, _ in self.workspace]
         if len(set(paths)) != len(paths):
             raise InvalidItem("duplicate_path", "a file of the workspace has two versions")

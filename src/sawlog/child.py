@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from sawlog.builder.item import is_blank
 from sawlog.isolating import Isolating
-from sawlog.store.errors import ConfigError, Conflict, InvalidItem
+from sawlog.store.errors import ConfigError, Conflict, InvalidItem, quoted
 from sawlog.store.events.world import Saw
 from sawlog.tools import own_tool
 
@@ -101,13 +101,15 @@ class Handing(Isolating):
                     return [] if file.absent else [Saw(path, version=file.version)]
         raise InvalidItem(
             "invalid_handover",
-            f"{ref!r} is no evidence: name a sha256:… of this session, one of its events, or a "
-            "file that it saw",
+            f"{quoted(ref)} is no evidence: name a sha256:… of this session, one of its events, or "
+            "a file that it saw",
         )
 
 
 def checked_label(name: str) -> str:
     """The name of a child. Raises ConfigError for one that is blank or leads elsewhere."""
     if is_blank(name) or "/" in name:
-        raise ConfigError(f"{name!r} is no name of a child: give a plain one, without a slash")
+        raise ConfigError(
+            f"{quoted(name)} is no name of a child: give a plain one, without a slash"
+        )
     return name

@@ -11,12 +11,12 @@ import hashlib
 import os
 import stat
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Literal
 
 import msgspec
 
-from sawlog.store.errors import ConfigError, OutsideRoot
+from sawlog.store.errors import ConfigError, OutsideRoot, quoted
 
 CHUNK = 1 << 18
 """Bytes that are held of a file at a time."""
@@ -241,8 +241,8 @@ def within(path: str | os.PathLike[str], root: str | os.PathLike[str]) -> str:
     if os.path.commonpath((top, place)) != top:
         given = os.fspath(path)
         raise OutsideRoot(
-            f"{given!r} leads out of {os.fspath(root)!r} and is not read: name a path inside, or "
-            "take a root that holds it",
+            f"{quoted(given)} leads out of {quoted(os.fspath(root))} and is not read: name a path "
+            "inside, or take a root that holds it",
             path=given,
         )
     return place
@@ -253,13 +253,14 @@ def checked_root(root: str | os.PathLike[str]) -> str:
 
     Without its root every file is absent, which is not the same as removed.
     """
-    place = os.path.realpath(root)
-    if not os.path.isdir(place):
-        raise ConfigError(
-            f"{os.fspath(root)!r} is no directory, or may not be looked at: name the root of the "
-            "workspace"
-        )
-    return place
+    with suppress(ValueError):  # a NUL, or half of a pair: no folder has such a name
+        place = os.path.realpath(root)
+        if os.path.isdir(place):
+            return place
+    raise ConfigError(
+        f"{quoted(os.fspath(root))} is no directory, or may not be looked at: name the root of the "
+        "workspace"
+    )
 
 
 def _name(error: OSError) -> str:

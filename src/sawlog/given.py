@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from os import PathLike, fspath
 from typing import cast
 
-from sawlog.store.errors import ConfigError, InvalidItem, SawlogError
+from sawlog.store.errors import ConfigError, InvalidItem, SawlogError, quoted
 
 Moment = int | datetime
 """Microseconds UTC since 1970, or a datetime with its zone."""
@@ -45,7 +45,7 @@ def texts(
     found = _listed(given, field, error)
     for one in found:
         if not isinstance(one, str):
-            raise error(f"{field} are names, and {one!r} is none: give a text")
+            raise error(f"{field} are names, and {quoted(one)} is none: give a text")
     return cast("tuple[str, ...]", found)
 
 
@@ -54,14 +54,14 @@ def paths(given: Iterable[str | PathLike[str]], field: str) -> tuple[str, ...]:
     found = _listed(given, field, ConfigError)
     for one in found:
         if not isinstance(one, str | PathLike):
-            raise ConfigError(f"{field} are paths, and {one!r} is none")
+            raise ConfigError(f"{field} are paths, and {quoted(one)} is none")
     return tuple(fspath(cast("str | PathLike[str]", one)) for one in found)
 
 
 def _listed(given: object, field: str, error: Callable[[str], SawlogError]) -> tuple[object, ...]:
     if isinstance(given, str | bytes | PathLike):
         shown = fspath(cast("str | bytes | PathLike[str]", given))
-        raise error(f"{field} is a list, not {shown!r} alone: give a list: [{shown!r}]")
+        raise error(f"{field} is a list, not {quoted(shown)} alone: give a list: [{quoted(shown)}]")
     kind = type(given).__name__
     if not isinstance(given, Iterable) or isinstance(given, Mapping):
         raise error(f"{field} is a list, and a {kind} is none: give a list")
@@ -121,7 +121,7 @@ def as_moment(microseconds: int) -> datetime:
 
 def _whole(given: object, field: str, mend: str) -> int:
     if isinstance(given, bool) or not isinstance(given, int):
-        raise _no_time(f"{field} cannot be {given!r}: give {mend}, or microseconds as an int")
+        raise _no_time(f"{field} cannot be {quoted(given)}: give {mend}, or microseconds as an int")
     return given
 
 

@@ -22,7 +22,7 @@ from msgspec.structs import asdict, replace
 from sawlog.builder import instructiontext
 from sawlog.builder.jsonvalue import Number, Value, value_of
 from sawlog.files import Absent, Unreadable, beginning, checked_root, within
-from sawlog.store.errors import ConfigError, OutsideRoot
+from sawlog.store.errors import ConfigError, OutsideRoot, quoted
 from sawlog.store.jsontext import source_of
 from sawlog.store.text import raw_bytes
 
@@ -103,20 +103,33 @@ def discover(
     file that cannot be read now keeps what it had. Above `bound` bytes the nearest are kept, and
     what is left out is said.
     Raises OutsideRoot for a `cwd` that is not in `root`, ConfigError for a root that is no folder,
-    a name that is no file name, a scope that cannot be one, and a bound below 1024.
+    a folder or file of a name that none can have, a scope that cannot be one, and a bound below
+    1024.
     """
     if bound < LEAST_BOUND:
         raise ConfigError(f"a bound of {bound} bytes has no room: give {LEAST_BOUND} or more")
     for name in names:
         if name in ("", ".", "..") or "/" in name or "\0" in name:
-            raise ConfigError(f"{name!r} is no file name: give the name alone, without a folder")
+            raise ConfigError(
+                f"{quoted(name)} is no file name: give the name alone, without a folder"
+            )
     top = checked_root(root)
     search = _Search(top, tuple(names), _known(last))
-    folders = {*_down(within(cwd, top), top)}
+    try:
+        folders = {*_down(within(cwd, top), top)}
+    except ValueError:
+        raise ConfigError(
+            f"{quoted(os.fspath(cwd))} can be no folder's name: name another"
+        ) from None
     for path in touched:
         folders.update(search.touched(path))
     for scope, folder in _scopes(above or {}, user):
-        if os.path.realpath(folder) not in folders:
+        try:
+            known = os.path.realpath(folder) in folders
+        except ValueError:
+            name = quoted(os.fspath(folder))
+            raise ConfigError(f"{name} can be no folder's name: name another") from None
+        if not known:
             search.outside_level(scope, os.fspath(folder))
     for folder in sorted(folders, key=lambda one: (len(_parts(one, top)), _parts(one, top))):
         search.level(folder)
@@ -133,7 +146,9 @@ def _scopes(
     """The folders that are not in the root by their scopes, the farthest first."""
     for scope, folder in above.items():
         if not _SCOPE.fullmatch(scope) or scope in ("user", "project", "omitted"):
-            raise ConfigError(f"{scope!r} cannot be a scope of instruction files: choose another")
+            raise ConfigError(
+                f"{quoted(scope)} cannot be a scope of instruction files: choose another"
+            )
         yield scope, folder
     if user is not None:
         yield "user", user

@@ -19,7 +19,7 @@ from sawlog.given import Moment, as_moment, names, of_item
 from sawlog.outputs import Outputs
 from sawlog.store.content import TextPart
 from sawlog.store.envelope import StoredEvent
-from sawlog.store.errors import ConfigError, InvalidItem
+from sawlog.store.errors import ConfigError, InvalidItem, quoted
 from sawlog.store.event import Event
 from sawlog.store.events.items import ItemOffered, ItemWithdrawn
 from sawlog.store.ids import keyed_id
@@ -166,8 +166,8 @@ class Isolating(Surroundings):
         if channel in CHANNELS or labels.kind != Kind.FACT or labels.sensitivity == "secret":
             raise InvalidItem(
                 "no_own_channel",
-                f"{channel!r} is not for facts taken out of other texts: add a channel of kind "
-                "fact with Channels.extended",
+                f"{quoted(channel)} is not for facts taken out of other texts: add a channel of "
+                "kind fact with Channels.extended",
             )
         text = _facts_text(facts)
         topics = names(topics, "topics", of_item)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
-from pathlib import Path
 from typing import Literal, TypedDict, cast
 
 import msgspec
@@ -18,7 +17,10 @@ from sawlog.builder.selection.policy import Policy
 from sawlog.checking import Gateway, Guard
 from sawlog.claims import PreStep
 from sawlog.credentials import Secrets
-from sawlog.store.errors import ConfigError, InvalidItem, InvalidPolicy
+from sawlog.files import Absent, Unreadable, beginning
+from sawlog.store.errors import ConfigError, InvalidItem, InvalidPolicy, quoted
+
+_LARGEST_POLICY = 1024 * 1024
 
 
 class SessionOptions(TypedDict, total=False):
@@ -65,7 +67,7 @@ def opening(
     unknown = sorted(set(options) - SessionOptions.__optional_keys__)
     if unknown:
         known = ", ".join(sorted(SessionOptions.__optional_keys__))
-        raise TypeError(f"a session has no option {unknown[0]!r}: use {known}")
+        raise TypeError(f"a session has no option {quoted(unknown[0])}: use {known}")
     rules = _rules(options)
     _check_seconds("ttl", options.get("ttl", 30.0), 0.001)
     _check_seconds("wait", options.get("wait", 0.0), 0)
@@ -105,13 +107,14 @@ def _check_units(window: object, reserve: object) -> None:
     for name, units in (("window", window), ("reserve", reserve)):
         if not isinstance(units, int) or isinstance(units, bool) or units < 0:
             raise ConfigError(
-                f"{name}={units!r} is no number of units: give a whole one, 0 for the model's own"
+                f"{name}={quoted(units)} is no number of units: give a whole one, 0 for the "
+                "model's own"
             )
 
 
 def _check_seconds(name: str, seconds: object, least: float) -> None:
     if not isinstance(seconds, int | float) or isinstance(seconds, bool) or seconds < least:
-        raise ConfigError(f"{name}={seconds!r} is no number of seconds: {least} is the least")
+        raise ConfigError(f"{name}={quoted(seconds)} is no number of seconds: {least} is the least")
 
 
 def _policy(given: object) -> str | Policy | None:
@@ -129,13 +132,18 @@ def _policy(given: object) -> str | Policy | None:
 
     file = os.fspath(cast("str | os.PathLike[str]", given))
     try:
-        text = Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the policy {file!r} cannot be read: {error}") from error
+        found = beginning(file, _LARGEST_POLICY)
+        if found.size > _LARGEST_POLICY:
+            raise Unreadable(f"it has more than {_LARGEST_POLICY} bytes")
+        text = found.data.decode()
+    except Absent:
+        raise ConfigError(f"the policy {quoted(file)} cannot be read: it is not there") from None
+    except (Unreadable, UnicodeDecodeError) as error:
+        raise ConfigError(f"the policy {quoted(file)} cannot be read: {error}") from error
     try:
         return policy_from_toml(text)
     except InvalidPolicy as error:
-        error.add_note(f"in the policy {file!r}")
+        error.add_note(f"in the policy {quoted(file)}")
         raise
 
 
@@ -146,8 +154,8 @@ def check_phase(policy: Policy, name: str) -> None:
             known = ", ".join(each.phase for each in use.sets)
             raise InvalidItem(
                 "unknown_phase",
-                f"the policy {policy} has no working set for {name!r}: use one of {known}, or open "
-                "the session with a policy that has it",
+                f"the policy {policy} has no working set for {quoted(name)}: use one of {known}, "
+                "or open the session with a policy that has it",
             )
 
 

@@ -12,7 +12,7 @@ import os
 from typing import NamedTuple
 
 from sawlog.files import Absent, Unreadable, checked_root, look, passage, within
-from sawlog.store.errors import InvalidArguments, ToolError
+from sawlog.store.errors import InvalidArguments, ToolError, quoted
 from sawlog.store.events.world import Saw
 from sawlog.store.text import raw_bytes
 
@@ -31,7 +31,8 @@ def saw(
     """What was seen of a file: of this version, of this whole content, or as it is in `root` now.
 
     In a root the path is kept relative to it. A file that cannot be read has no version. Raises
-    OutsideRoot, ConfigError for a root that is none, ToolError for two versions at once.
+    OutsideRoot, ConfigError for a root that is none, ToolError for two versions at once,
+    InvalidArguments for a name that no file can have.
     """
     if version and content is not None:
         raise ToolError("give the version of a file, or the content that has it, not both")
@@ -45,13 +46,18 @@ def saw(
 
 
 def name_in(path: str | os.PathLike[str], root: str | os.PathLike[str]) -> str:
-    """The name that a file has in a root, whichever way it was named. Raises OutsideRoot.
+    """The name that a file has in a root, whichever way it was named.
+
+    Raises OutsideRoot, and InvalidArguments for a name that no file can have.
 
     A link keeps its own name: what stands behind it may become another file.
     """
     top = checked_root(root)
     given = os.fspath(path)
-    place = within(given, top)
+    try:
+        place = within(given, top)
+    except ValueError:
+        raise InvalidArguments(f"{quoted(given)} can be no file's name: name another") from None
     plain = os.path.relpath(os.path.join(top, given), top)
     # With `..` behind a link, only the file system knows what is meant.
     if ".." in given.split("/") or plain.startswith(".."):
@@ -81,11 +87,11 @@ def read(
     try:
         found = passage(path, start, end, most, root)
     except Absent:
-        raise InvalidArguments(f"there is no file {path!r}") from None
+        raise InvalidArguments(f"there is no file {quoted(path)}") from None
     except Unreadable as error:
-        raise InvalidArguments(f"the file {path!r} cannot be read: {error}") from None
+        raise InvalidArguments(f"the file {quoted(path)} cannot be read: {error}") from None
     if start > max(1, found.lines):
-        raise InvalidArguments(f"{path!r} has {found.lines} lines: there is no line {start}")
+        raise InvalidArguments(f"{quoted(path)} has {found.lines} lines: there is no line {start}")
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     # A character that the bound would split is left out whole.
     text = decoder.decode(found.data, final=not found.left_out)

@@ -32,7 +32,7 @@ from sawlog.store.codec import sealed
 from sawlog.store.content import MediaPart, Part, TextPart
 from sawlog.store.directory import SessionRow
 from sawlog.store.envelope import Blob, NewEvent
-from sawlog.store.errors import ConfigError, InvalidEvent, StoreError
+from sawlog.store.errors import ConfigError, InvalidEvent, StoreError, quoted
 from sawlog.store.events.base import Payload
 from sawlog.store.events.conversation import (
     ApprovalRequested,
@@ -228,7 +228,7 @@ class Session(Isolating):
         self._driver.drives("a step")
         chosen = APIS.get(api)
         if chosen is None:
-            raise ConfigError(f"there is no API {api!r}: use one of {', '.join(APIS)}")
+            raise ConfigError(f"there is no API {quoted(api)}: use one of {', '.join(APIS)}")
         if not isinstance(model, str) or not model:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigError(f"{model!r} is no model's name")
         if params is not None and parameters:

@@ -20,7 +20,7 @@ from sawlog.files import within
 from sawlog.gitversion import git_version
 from sawlog.given import paths, texts
 from sawlog.instructions import BOUND, NAMES, Found, discover
-from sawlog.store.errors import ConfigError, OutsideRoot
+from sawlog.store.errors import ConfigError, OutsideRoot, quoted
 from sawlog.store.events.items import ItemOffered
 from sawlog.store.events.world import FileChanged
 from sawlog.store.jsontext import source_of
@@ -119,7 +119,9 @@ class Surroundings(Telling):
         without a zone.
         """
         if isinstance(tools, str):
-            raise ConfigError(f"tools is a list, not {tools!r} alone: give a list: [{tools!r}]")
+            raise ConfigError(
+                f"tools is a list, not {quoted(tools)} alone: give a list: [{quoted(tools)}]"
+            )
         given: dict[str, object] = {
             "cwd": None if cwd is None else os.fspath(cwd),
             "platform": platform,

@@ -19,7 +19,7 @@ from sawlog.driver import Driver
 from sawlog.given import Moment, Span, moment, names, of_item, span
 from sawlog.store.codec import sealed
 from sawlog.store.content import Part, TextPart
-from sawlog.store.errors import ConfigError, InvalidEvent, InvalidItem
+from sawlog.store.errors import ConfigError, InvalidEvent, InvalidItem, quoted
 from sawlog.store.events.base import Payload
 from sawlog.store.events.inbox import InboxCancelled, InboxInjected
 from sawlog.store.events.items import ItemOffered, ItemWithdrawn, Label, TaskSet
@@ -68,7 +68,9 @@ class Telling:
         sensitivities = names(allowed, "allowed")
         unknown = [one for one in sensitivities if one not in set(Sensitivity)]
         if unknown:
-            raise ConfigError(f"there is no sensitivity {unknown[0]!r}: {', '.join(Sensitivity)}")
+            raise ConfigError(
+                f"there is no sensitivity {quoted(unknown[0])}: {', '.join(Sensitivity)}"
+            )
         self._task(
             TaskSet(
                 goal=goal,
@@ -159,7 +161,7 @@ class Telling:
         Every text of it that packets show is labelled in the next one.
         """
         if state not in ("present", "absent", "unreadable"):
-            raise ConfigError(f"a file is present, absent or unreadable, not {state!r}")
+            raise ConfigError(f"a file is present, absent or unreadable, not {quoted(state)}")
         self._tell(FileChanged(path, version, state, commit), source="watch")
 
     # --- items -----------------------------------------------------------------------------------
@@ -204,7 +206,7 @@ class Telling:
         if labels.located and not locator.strip(" \t\r\n"):
             raise InvalidItem(
                 "missing_source_context",
-                f"the source {source_id!r} is a piece of something: give its locator",
+                f"the source {quoted(source_id)} is a piece of something: give its locator",
             )
         if not source_id.strip(" \t\r\n"):
             raise InvalidItem("blank_item_id", "an item needs the id of its source")
@@ -252,7 +254,7 @@ class Telling:
             if content or not handle:
                 raise InvalidItem(
                     "secret_value",
-                    f"the source {source_id!r} is secret: give a handle, and keep the value",
+                    f"the source {quoted(source_id)} is secret: give a handle, and keep the value",
                 )
             return ()
         if not isinstance(content, str):
@@ -260,7 +262,7 @@ class Telling:
         else:
             parts = (TextPart(content),) if content.strip(" \t\r\n") else ()
         if not parts:
-            raise InvalidItem("blank_source_content", f"the source {source_id!r} has no text")
+            raise InvalidItem("blank_source_content", f"the source {quoted(source_id)} has no text")
         return parts
 
     def withdraw(self, channel: str, source_id: str, reason: str = "") -> None:
@@ -292,7 +294,7 @@ class Telling:
             if strict and id is not None:
                 named = keyed_id(inbox_key(id)).hex()
                 if any(one.id == named for one in self._driver.catch_up().inbox):
-                    raise InvalidEvent(f"the message {id!r} is already pending", path="id")
+                    raise InvalidEvent(f"the message {quoted(id)} is already pending", path="id")
             key = None if id is None else inbox_key(id)
             return self._tell(injected(content, target, wakes), source=source, key=key)
 
@@ -338,7 +340,7 @@ def inbox_key(id: str) -> str:
 def injected(content: str | Sequence[Part], target: str, wakes: bool) -> InboxInjected:
     """The payload of an injection. Raises InvalidEvent for what is neither text nor parts."""
     if target not in ("next-step", "next-turn"):
-        raise ConfigError(f"a message waits for next-step or next-turn, not {target!r}")
+        raise ConfigError(f"a message waits for next-step or next-turn, not {quoted(target)}")
     if isinstance(content, str):
         return InboxInjected((TextPart(content),), target, wakes)
     return InboxInjected(parts_of(content, "inject"), target, wakes)
@@ -348,7 +350,7 @@ def _seen(saw: Sequence[Saw]) -> tuple[Saw, ...]:
     given = cast("object", saw)
     seen = cast("tuple[object, ...]", tuple(saw)) if isinstance(given, list | tuple) else (None,)
     if not all(isinstance(one, Saw) for one in seen):
-        raise of_item(f"saw is a list of what was seen, not {given!r}: give a list of Saw")
+        raise of_item(f"saw is a list of what was seen, not {quoted(saw)}: give a list of Saw")
     return cast("tuple[Saw, ...]", seen)
 
 

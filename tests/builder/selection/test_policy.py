@@ -172,6 +172,25 @@ def test_a_document_that_says_no_policy_says_where(
     assert caught.value.path == path
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "stages=" + "[" * 3000 + "]" * 3000,
+        "a=" + "{a=" * 3000 + "1" + "}" * 3000,
+        ".".join("a" * 5000) + "=1",
+        "[" + ".".join("a" * 5000) + "]",
+    ],
+    ids=["lists", "tables", "keys", "heads"],
+)
+def test_a_document_that_is_nested_too_deeply_is_no_policy(text: str) -> None:
+    with pytest.raises(InvalidPolicy, match="nested too deeply"):
+        policy_from_toml(text)
+    endless: dict[str, object] = {}
+    endless["stages"] = [endless]
+    with pytest.raises(InvalidPolicy, match="nested too deeply"):
+        policy_from(endless)
+
+
 def test_every_stage_can_be_written_down_with_its_defaults() -> None:
     for policy in (CHAPTER5, DEFAULT):
         document: dict[str, Any] = {"name": "mine", "number": 3, "measure": str(policy.measure)}
