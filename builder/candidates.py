@@ -26,7 +26,7 @@ from sawlog.builder.packet import Entry
 from sawlog.builder.selection.candidate import Candidate
 from sawlog.builder.selection.keys import instant
 from sawlog.builder.selection.task import Task
-from sawlog.builder.state import Ref, State
+from sawlog.builder.state import Args, Ref, State
 from sawlog.builder.world import digest_of
 from sawlog.store.content import MediaPart, TextPart
 from sawlog.store.errors import InvalidItem
@@ -47,7 +47,8 @@ class Known:
         self.odd: dict[int, str] = {}
         self.ends: dict[int, int] = {}
         self._alike: dict[tuple[str, str, str], list[int]] = {}
-        self._measure: object = None
+        self._measure: Measure | None = None
+        self._cut: dict[tuple[int, int], tuple[list[Ref], int]] = {}
 
     def read(self, offers: Iterable[Offer], contents: Contents, measure: Measure) -> None:
         """Read what is new among these offers. Raises BlobMissing."""
@@ -68,6 +69,21 @@ class Known:
             until = instant(one.valid_until, end=True) if one.valid_until else None
             if until is not None:
                 self.ends[offer.seq] = until
+
+    def capped(self, offer: Offer, limit: int, contents: Contents) -> int:
+        """What an item takes whose text is cut to `limit` units: its name and notice count, too."""
+        return self._within(offer, limit, contents)[1]
+
+    def refs_of(self, offer: Offer, limit: int, contents: Contents) -> list[Ref]:
+        """The entries that show an item, its text cut to `limit` units unless that is 0."""
+        return self._within(offer, limit, contents)[0] if limit else plain_refs(offer)
+
+    def _within(self, offer: Offer, limit: int, contents: Contents) -> tuple[list[Ref], int]:
+        found = self._cut.get((offer.seq, limit))
+        if found is None:
+            assert self._measure is not None, "what is cut was read before"
+            found = self._cut[offer.seq, limit] = _cut(offer, limit, contents, self._measure)
+        return found
 
     def with_all_like(self, seqs: Iterable[int], among: frozenset[int]) -> set[int]:
         """These seqs and, among others, all that is of one text or one thing with one of them."""
@@ -201,6 +217,40 @@ def _read(offer: Offer, contents: Contents, measure: Measure) -> Candidate:
 
 def plain_refs(offer: Offer) -> list[Ref]:
     return [Ref("history", offer.seq, part, "item") for part in range(1, offer.parts + 1)]
+
+
+def _cut(offer: Offer, limit: int, contents: Contents, measure: Measure) -> tuple[list[Ref], int]:
+    """The entries that show an item in `limit` units as far as its text can be cut, and theirs."""
+    left = limit
+    total = 0
+    out: list[Ref] = []
+    for ref in plain_refs(offer):
+        whole = show(ref, contents, None)
+        units = measure(whole)
+        if units > left:
+            ref = _kept(ref, len(whole.text), left, contents, measure)
+            units = measure(show(ref, contents, None))
+        out.append(ref)
+        total += units
+        left = max(0, left - units)
+    return out, total
+
+
+def _kept(ref: Ref, length: int, limit: int, contents: Contents, measure: Measure) -> Ref:
+    """The ref with as much of its text as takes `limit` units, none where even that is too much."""
+
+    def keeping(size: int) -> Ref:
+        args: Args = (("keep", str(size)),)
+        return replace(ref, args=args)
+
+    low, high = 0, length
+    while low < high:
+        middle = (low + high + 1) // 2
+        if measure(show(keeping(middle), contents, None)) <= limit:
+            low = middle
+        else:
+            high = middle - 1
+    return keeping(low)
 
 
 def id_of(seq: int) -> str:

@@ -14,7 +14,6 @@ from sawlog.builder.candidates import (
     Known,
     Measure,
     id_of,
-    plain_refs,
     seq_of,
     task_of,
     thing_of,
@@ -22,8 +21,6 @@ from sawlog.builder.candidates import (
 )
 from sawlog.builder.contents import Contents
 from sawlog.builder.facts import Offer
-from sawlog.builder.forms import show
-from sawlog.builder.selection.candidate import Candidate
 from sawlog.builder.selection.measure import GIVEN
 from sawlog.builder.selection.policy import Policy
 from sawlog.builder.selection.verdict import Verdict as Judged
@@ -39,8 +36,8 @@ class Chosen(msgspec.Struct, frozen=True):
     """What a policy made of the items: refs to append, verdicts, what is missing.
 
     `notices` are refs that say of items in the packet that they hold no longer. `units` is what the
-    refs take; `needed` what all that must come in takes, and `short` how much of that found no
-    room (0: all of it is in).
+    refs take; `needed` what takes that without which something is missing, and `short` how much
+    of that found no room (0: all of it is in).
     """
 
     refs: tuple[Ref, ...] = ()
@@ -79,8 +76,8 @@ def choose(
         policy = replace(policy, measure=GIVEN)
     known.read(state.offers, contents, measure)
     offers = {one.seq: one for one in state.offers if one.seq in known.items}
-    weighed = weigh_all(state, policy, wanted, offers, shown, known, as_of, afresh=afresh)
-    return chosen_of(state, weighed, offers, shown, contents, measure, known)
+    weighed = weigh_all(state, policy, wanted, offers, shown, known, contents, as_of, afresh=afresh)
+    return chosen_of(state, weighed, offers, shown, contents, known)
 
 
 def chosen_of(
@@ -89,7 +86,6 @@ def chosen_of(
     offers: dict[int, Offer],
     shown: frozenset[int],
     contents: Contents,
-    measure: Measure,
     known: Known,
 ) -> Chosen:
     found = weighed.found
@@ -97,19 +93,18 @@ def chosen_of(
     sizes: dict[int, int] = {}
     refs: list[Ref] = []
     for one in new:
-        own = _refs(offers[seq_of(one)], one, contents, measure)
-        sizes[seq_of(one)] = sum(measure(show(ref, contents, None)) for ref in own)
-        refs.extend(own)
+        refs.extend(known.refs_of(offers[seq_of(one)], one.cut, contents))
+        sizes[seq_of(one)] = one.units
     judged = {one.id: one for one in found.verdicts}
     bucket = found.required_units
     return Chosen(
         tuple(refs),
         tuple(_notices(state, weighed, judged, shown, frozenset(sizes))),
-        tuple(_verdicts(state, weighed, judged, shown, sizes, known)),
+        tuple(_verdicts(state, weighed, judged, shown, known)),
         found.missing,
         sum(sizes.values()),
-        bucket.all,
-        bucket.all - bucket.selected,
+        bucket.needed,
+        bucket.short,
     )
 
 
@@ -118,7 +113,6 @@ def _verdicts(
     weighed: Weighed,
     judged: dict[str, Judged],
     shown: frozenset[int],
-    sizes: dict[int, int],
     known: Known,
 ) -> Iterable[Verdict]:
     """One verdict for each item that was offered and does not stand in the packet."""
@@ -137,43 +131,9 @@ def _verdicts(
             yield weighed.waiting[seq]
         else:
             one = judged[id_of(seq)]
-            units = sizes.get(seq, one.units)
-            yield Verdict(seq, 1, one.stage, one.outcome, one.reason, units, one.scores, one.note)
-
-
-def _refs(offer: Offer, one: Candidate, contents: Contents, measure: Measure) -> list[Ref]:
-    """The entries that show an item, its text cut where the policy put a bound on it."""
-    refs = plain_refs(offer)
-    if not one.cut or not refs:
-        return refs
-    left = one.cut
-    out: list[Ref] = []
-    for ref in refs:
-        whole = show(ref, contents, None)
-        units = measure(whole)
-        if units > left:
-            ref = _kept(ref, len(whole.text), left, contents, measure)
-            units = measure(show(ref, contents, None))
-        out.append(ref)
-        left = max(0, left - units)
-    return out
-
-
-def _kept(ref: Ref, length: int, limit: int, contents: Contents, measure: Measure) -> Ref:
-    """The ref with as much of its text as takes `limit` units, none where even that is too much."""
-
-    def keeping(size: int) -> Ref:
-        args: Args = (("keep", str(size)),)
-        return replace(ref, args=args)
-
-    low, high = 0, length
-    while low < high:
-        middle = (low + high + 1) // 2
-        if measure(show(keeping(middle), contents, None)) <= limit:
-            low = middle
-        else:
-            high = middle - 1
-    return keeping(low)
+            yield Verdict(
+                seq, 1, one.stage, one.outcome, one.reason, one.units, one.scores, one.note
+            )
 
 
 _FOLLOWED = ("superseded", "overturned")

@@ -33,11 +33,14 @@ def cut_to_fit(
     rules: Rules,
     contents: Contents,
     otherwise: Callable[[Ref], tuple[Ref | None, str]] | None = None,
+    *,
+    deepest: bool = False,
 ) -> Shortened | CannotFit | None:
     """The packet without the history that has to go; None when all of it fits.
 
     `at` is the place of the first history entry. `otherwise` gives what stands in the place of an
-    entry that stays: itself, another form of it, or nothing, and why. Raises BlobMissing.
+    entry that stays: itself, another form of it, or nothing, and why. `deepest` leaves the last
+    unit alone, whether that fits or not. Raises BlobMissing.
     """
     measure = measure_of(rules.measure)
     fixed = sum(assembly.units.between(0, at))
@@ -47,7 +50,7 @@ def cut_to_fit(
     notice = measure(show(_notice(len(history) + earlier), contents, None))
     refs = assembly.refs.between(at, len(assembly.refs))
     items = frozenset(place for place, ref in enumerate(refs) if ref.form == "item")
-    cut = block_cut(history, sizes, fixed, notice, rules, items)
+    cut = block_cut(history, sizes, fixed, notice, rules, items, deepest=deepest)
     if cut is None or isinstance(cut, CannotFit):
         return cut
     start = at + cut.at

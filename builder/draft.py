@@ -73,6 +73,7 @@ class Draft:
         """`at` is the place of the first history entry of an assembly that holds all history."""
         self.assembly = assembly
         self.missing: tuple[str, ...] = ()
+        self._out: tuple[str, ...] = ()
         self._start = state
         self._state = state
         self._rules = rules.calibrated(state.per_mille)
@@ -89,31 +90,33 @@ class Draft:
         self._tell()
         self._whole = self.assembly
         self._said = tuple(self._verdicts)
-        chosen = Chosen()
         spare = 0
+        deepest = False
+        lacks: Refusal | None = None
+        over: Refusal | None = None
         while True:
-            refused = self._fitted(spare)
-            if refused is not None:
-                return self._items_do_not_fit(chosen) if spare else refused
-            weighed = self._choose(known)
-            if isinstance(weighed, Refusal):
-                return weighed
-            chosen = weighed
-            behind = self._behind(chosen)
-            if chosen.short or chosen.units + behind > self._left:
-                # What is needed goes before what is old.
-                if chosen.needed + behind <= spare:
-                    return self._items_do_not_fit(chosen)
-                spare = chosen.needed + behind
-                continue
-            if chosen.missing and not allow_missing:
-                return Refusal(
-                    "needs_context",
-                    f"this step needs what no item gives: {', '.join(chosen.missing)}",
-                    chosen.missing,
-                )
-            self._take(chosen)
-            return None
+            refused = self._fitted(spare, deepest=deepest)
+            if refused is None:
+                chosen = self._choose(known)
+                if isinstance(chosen, Refusal):
+                    return chosen
+                wanted = self._wanted(chosen)
+                if not wanted:
+                    if allow_missing or not chosen.missing:
+                        self._take(chosen)
+                        return None
+                    lacks = refused = _needs_context(chosen)
+                else:
+                    over = refused = self._items_do_not_fit(wanted)
+                    if not deepest and wanted > spare:
+                        # What is needed goes before what is old.
+                        spare = wanted
+                        continue
+            if deepest or not self._rules.budgeted or self._rules.selection is None:
+                return lacks or over or refused
+            # What is asked for behind a shallow cut may be more than is needed behind the deepest:
+            # no larger window is refused what a smaller one gets.
+            deepest = True
 
     @property
     def _room(self) -> int:
@@ -163,11 +166,15 @@ class Draft:
 
     # --- what is cut -----------------------------------------------------------------------------
 
-    def _fitted(self, spare: int) -> Refusal | None:
+    def _fitted(self, spare: int, *, deepest: bool) -> Refusal | None:
         """Cut where the window leaves less than `spare` units behind the history.
 
-        What a cut takes of the world is told again, which may ask for a deeper cut.
+        What a cut takes of the world is told again, which may ask for a deeper cut. The deepest
+        leaves the last unit alone.
         """
+        if deepest:
+            cut = self._cut(0, deepest=True)
+            return cut if isinstance(cut, Refusal) else self._too_much()
         if not self._rules.budgeted or self._whole.total + spare <= self._room:
             return None
         again = 0
@@ -178,17 +185,21 @@ class Draft:
             if self.assembly.total + spare <= self._room:
                 return None
             if cut <= again:
-                fixed = sum(self.assembly.units.between(0, self._at))
-                last = self.assembly.total - fixed
-                return self._does_not_fit(CannotFit(fixed, 0, 0, last))
+                return self._too_much(spare)
             again = cut
 
-    def _cut(self, spare: int) -> Refusal | int:
+    def _too_much(self, spare: int = 0) -> Refusal | None:
+        if self.assembly.total + spare <= self._room:
+            return None
+        fixed = sum(self.assembly.units.between(0, self._at))
+        return self._does_not_fit(CannotFit(fixed, 0, 0, self.assembly.total - fixed))
+
+    def _cut(self, spare: int, *, deepest: bool = False) -> Refusal | int:
         """Cut all that there was so that `spare` units are left; gives what is told again."""
         rules = replace(self._rules, window=self._rules.window - spare)
         selects = rules.selection is not None
         otherwise = _Otherwise.of(self._start, self._contents) if selects else None
-        cut = cut_to_fit(self._whole, self._at, rules, self._contents, otherwise)
+        cut = cut_to_fit(self._whole, self._at, rules, self._contents, otherwise, deepest=deepest)
         if isinstance(cut, CannotFit):
             return self._does_not_fit(cut)
         assert cut is not None, "a cut is asked for where all of it does not fit"
@@ -234,12 +245,15 @@ class Draft:
 
         try:
             chosen = weigh(self._left)
+            self._out = chosen.missing
             behind = self._behind(chosen)
             # Notices and what is missing are said first: less is left for what may come in. After
             # a cut that leaves room to grow, or the next step would have to cut again.
             room = min(self._left, self._room_after_a_cut if cut else UNBOUNDED) - behind
-            if not chosen.short and chosen.units > max(room, chosen.needed):
+            if chosen.short or chosen.units > max(room, chosen.needed):
                 chosen = weigh(max(room, chosen.needed))
+            if chosen.units > chosen.needed and chosen.units + self._behind(chosen) > self._left:
+                chosen = weigh(chosen.needed)
         except InvalidItem as error:
             return Refusal("blocked", str(error), (f"a task without {error.code}",))
         return chosen
@@ -249,6 +263,11 @@ class Draft:
         part, whole = FILL_TO
         fixed = sum(self.assembly.units.between(0, self._at))
         return fixed + (self._room - fixed) * part // whole - self.assembly.total
+
+    def _wanted(self, chosen: Chosen) -> int:
+        """Units that are to be left behind the history for what was chosen; 0 when they are."""
+        units = chosen.units + chosen.short + self._behind(chosen)
+        return units if chosen.short or units > self._left else 0
 
     def _behind(self, chosen: Chosen) -> int:
         """Units of what is said beside the items: notices, and what is missing."""
@@ -284,15 +303,24 @@ class Draft:
             WAYS_ON,
         )
 
-    def _items_do_not_fit(self, chosen: Chosen) -> Refusal:
+    def _items_do_not_fit(self, wanted: int) -> Refusal:
         fixed = sum(self.assembly.units.between(0, self._at))
+        more = wanted - self._left
         return Refusal(
             "cannot_fit",
-            f"what this step needs takes {chosen.short} units more than fit; the header takes "
+            f"what this step needs takes {more} units more than fit; the header takes "
             f"{fixed}, the window has {self._rules.window}, of which {self._rules.reserve} are "
             "kept for the reply",
-            (*chosen.missing, *WAYS_ON),
+            (*self._out, *WAYS_ON),
         )
+
+
+def _needs_context(chosen: Chosen) -> Refusal:
+    return Refusal(
+        "needs_context",
+        f"this step needs what no item gives: {', '.join(chosen.missing)}",
+        chosen.missing,
+    )
 
 
 class _Otherwise(msgspec.Struct, frozen=True):

@@ -82,19 +82,21 @@ def stale(ref: Ref, contents: Contents, before: Entry | None) -> Entry:
     name = args.get("path")
     if name is None:
         name = _item_name(contents.event(int(args["of"])), contents)
-    text = _STALE[kind].format(name=_quoted(str(name)))
+    else:
+        name = _short(str(name))
+    text = _STALE[kind].format(name=_quoted(name))
     cause = contents.event(ref.seq).content
     if isinstance(cause, ItemWithdrawn):
         reason = text_of(cause.reason, contents)
         if reason:
-            text = f"{text} Reason: {_quoted(reason)}"
+            text = f"{text} Reason: {_quoted(_short(reason))}"
     return _notice(ref, "notice", "stale", text)
 
 
 def outdated(ref: Ref, contents: Contents, before: Entry | None) -> Entry:
     """What stands in the place of a text that is out of date: the pair of call and result stays."""
     content = contents.event(ref.seq).content
-    name = _quoted(str(dict(ref.args)["path"]))
+    name = _quoted(_short(str(dict(ref.args)["path"])))
     text = f"[What this showed of the file {name} is out of date and is no longer shown.]"
     if isinstance(content, ToolFinished):
         return Entry(
@@ -115,7 +117,7 @@ def outdated(ref: Ref, contents: Contents, before: Entry | None) -> Entry:
 
 def missing(ref: Ref, contents: Contents, before: Entry | None) -> Entry:
     """Says what this step needs and does not have."""
-    names = ", ".join(_quoted(str(value)) for name, value in ref.args if name == "name")
+    names = ", ".join(_quoted(_short(str(value))) for name, value in ref.args if name == "name")
     text = f"This is needed here and could not be provided: {names}. Do not assume what it says."
     return _notice(ref, "notice", "missing", text)
 
@@ -143,7 +145,7 @@ def _filled(entry: Entry, part: Part, ref: Ref, item: ItemOffered, contents: Con
             text = text_of(part.text, contents)
             keep = dict(ref.args).get("keep")
             if keep is not None and len(text) > int(keep):
-                where = text_of(item.locator, contents)
+                where = _short(text_of(item.locator, contents))
                 more = f"; the whole text is at {_quoted(where)}" if where else ""
                 left_out = len(text) - int(keep)
                 text = f"{text[: int(keep)]}\n[{left_out} characters are left out here{more}]"
@@ -163,8 +165,8 @@ def _item_name(event: Event, contents: Contents) -> str:
     content = event.content
     if not isinstance(content, ItemOffered):
         return ""
-    name = text_of(content.title, contents) or text_of(content.source_id, contents)
-    version = text_of(content.version, contents)
+    name = _short(text_of(content.title, contents) or text_of(content.source_id, contents))
+    version = _short(text_of(content.version, contents))
     return f"{name} ({version})" if version else name
 
 
@@ -179,6 +181,14 @@ def _notice(ref: Ref, kind: str, name: str, text: str) -> Entry:
         name=name,
         text=text,
     )
+
+
+LONGEST = 200
+"""Characters of a name that are shown: no outsider's title or reason may fill a window."""
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LONGEST else f"{name[:LONGEST]}…"
 
 
 def _quoted(text: str) -> str:

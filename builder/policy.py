@@ -163,16 +163,19 @@ def block_cut(
     notice: int,
     rules: Rules,
     items: frozenset[int] = frozenset(),
+    *,
+    deepest: bool = False,
 ) -> Cut | CannotFit | None:
     """The cut that a history needs; None when it fits as it is.
 
     `units` are those of each history entry; `fixed` those of the header; `notice` what the notice
     of the cut may take, which stands in front of what is left and counts with it. `items` are the
     places of entries that came in beside the history: they stay with what they stand behind.
+    `deepest` cuts at the last border, whatever fits.
     """
     zone = rules.window - rules.reserve - fixed
     total = sum(units)
-    if total <= zone:
+    if total <= zone and not deepest:
         return None
     left = total + notice
     inner = _within_units(history) | items
@@ -181,10 +184,10 @@ def block_cut(
     for at, entry in enumerate(history):
         if opens_unit(entry) and entry.kind not in _BESIDE and at not in inner:
             last_border, last_left = at, left
-            if at and left * CUT_TO[1] <= zone * CUT_TO[0]:
+            if at and left * CUT_TO[1] <= zone * CUT_TO[0] and not deepest:
                 break
         left -= units[at]
-    if not last_border or last_left > zone:
+    if not last_border or (last_left > zone and not deepest):
         last = total if not last_border else last_left - notice
         return CannotFit(fixed, rules.reserve, rules.window, last)
     return Cut(last_border, sum(1 for entry in history[:last_border] if entry.first))

@@ -9,9 +9,12 @@ import msgspec
 from msgspec.structs import replace
 
 from sawlog.builder.candidates import Known, candidate_now, thing_of, units_of
+from sawlog.builder.contents import Contents
 from sawlog.builder.facts import Offer
+from sawlog.builder.item import RETENTION_RANK
 from sawlog.builder.selection import eligibility
 from sawlog.builder.selection.candidate import Candidate
+from sawlog.builder.selection.choosing import Cap
 from sawlog.builder.selection.field import Field
 from sawlog.builder.selection.measure import measured
 from sawlog.builder.selection.policy import Policy
@@ -54,6 +57,7 @@ def weigh_all(
     offers: dict[int, Offer],
     shown: frozenset[int],
     known: Known,
+    contents: Contents,
     as_of: int,
     *,
     afresh: bool,
@@ -61,10 +65,12 @@ def weigh_all(
     """Weigh what can matter of these offers; `shown` are those in the packet. See `choose`."""
     ends = known.ends
     afresh = afresh or max(state.task, state.policy) > state.sent_at
+    there = {name for seq in shown if seq in offers for name in known.items[seq].required_for}
     waiting = {
         seq
         for seq, one in offers.items()
-        if not (afresh or one.required or seq in shown or seq > state.sent_at)
+        if not (afresh or seq in shown or seq > state.sent_at)
+        and not (one.required and _may_be_needed(known.items[seq], there))
     }
     among = frozenset(offers) - waiting
     matter = {
@@ -77,20 +83,29 @@ def weigh_all(
     }
     if any(isinstance(use, Coverage | Prefix) for use in policy.stages):
         matter, waiting, among = set(offers), set[int](), frozenset(offers)
-    weighed = weigh(state, policy, wanted, offers, matter, among, shown, known)
+    weighed = weigh(state, policy, wanted, offers, matter, among, shown, known, contents)
     missing = set(weighed.found.missing)
     if missing:
-        needed = {seq for seq in waiting if missing & set(known.items[seq].topics)}
+        needed = {seq for seq in waiting if missing & _gives(known.items[seq])}
         if needed or len(weighed.items) + len(weighed.twins) < len(among):
             among |= needed
             matter = set(among)
-            weighed = weigh(state, policy, wanted, offers, matter, among, shown, known)
+            weighed = weigh(state, policy, wanted, offers, matter, among, shown, known, contents)
     out = {
         seq: candidate_now(state, offers[seq], known.items[seq], shown)
         for seq in waiting
         if seq not in weighed.items
     }
     return replace(weighed, waiting=_gated(policy, wanted, out))
+
+
+def _may_be_needed(one: Candidate, there: set[str]) -> bool:
+    """True for what must come in, unless the packet has evidence for all that it is evidence of."""
+    return one.retention == RETENTION_RANK["required"] or not there >= set(one.required_for)
+
+
+def _gives(one: Candidate) -> set[str]:
+    return {*one.topics, *one.required_for}
 
 
 def weigh(
@@ -102,9 +117,15 @@ def weigh(
     among: frozenset[int],
     shown: frozenset[int],
     known: Known,
+    contents: Contents,
 ) -> Weighed:
     weigh = sorted(known.with_all_like(matter, among))
     items = {seq: candidate_now(state, offers[seq], known.items[seq], shown) for seq in weigh}
+    for cap in (use for use in policy.stages if isinstance(use, Cap)):
+        for seq, one in items.items():
+            if one.units > cap.units and one.kind in cap.kinds:
+                takes = known.capped(offers[seq], cap.units, contents)
+                items[seq] = replace(one, capped=takes)
     twins = _joined(items, shown)
     _in_order(items, offers)
     # What stands in the packet takes no more room, however the policy measures it.
@@ -174,6 +195,7 @@ def _bare(one: Candidate) -> Candidate:
         version="",
         updated_at="",
         valid_until="",
+        capped=0,
         required_for=(),
         topics=(),
         relevance=None,

@@ -37,7 +37,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     `role` is what it is to a phase of the work; which roles a phase needs, its policy says.
     `relevance` is per mille, as its source gave it. `seq` is its order of arrival.
     `units` are measured by the policy, unless its measure is `given`; `cut` is the bound in units
-    under which it is to be shown (0: whole).
+    under which it is to be shown (0: whole), and `capped` what it takes under the policy's cap,
+    where the caller measured that (0: the cap).
     """
 
     id: str
@@ -75,14 +76,15 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     zone: str = ""
     units: int = 0
     cut: int = 0
+    capped: int = 0
     seq: int = 0
 
     def __post_init__(self) -> None:
         if is_blank(self.id):
             raise InvalidItem("blank_item_id", "a candidate needs an id")
-        if self.units < 0 or self.cut < 0 or self.clearance < 0:
+        if min(self.units, self.cut, self.capped, self.clearance) < 0:
             raise InvalidItem(
-                "negative_number", f"units, cut and clearance of {self.id} count from 0"
+                "negative_number", f"units, cut, capped and clearance of {self.id} count from 0"
             )
         if self.relevance is not None and not 0 <= self.relevance <= 1000:
             raise InvalidItem(

@@ -70,10 +70,11 @@ def measured(candidates: Iterable[Candidate], measure: Named) -> tuple[Candidate
 def cut_to(candidate: Candidate, limit: int, measure: Named) -> Candidate:
     """The candidate in at most `limit` units, the cut told in its text.
 
-    Under the measure `given` the text is the caller's to cut: `cut` says where.
+    Under the measure `given` the text is the caller's to cut: `cut` says where, and what is shown
+    takes what the caller measured, `capped`.
     """
     if measure == GIVEN:
-        return msgspec.structs.replace(candidate, units=limit, cut=limit)
+        return msgspec.structs.replace(candidate, units=candidate.capped or limit, cut=limit)
     count = item_measure(measure)
     notice = f"\n[cut to {limit} of {candidate.units} units]"
 

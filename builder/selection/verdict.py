@@ -31,12 +31,15 @@ class RequiredUnits(msgspec.Struct, frozen=True):
     """The three numbers that must not be one `required budget` (S0-37).
 
     `selected`: of the bucket, what came in. `all`: the bucket before the budget. `evidence`: of
-    all items that a requirement names.
+    all items that a requirement names. Beside them, what a budget found: `needed`, what of the
+    bucket leaves something missing when it is out, and `short`, how much of that found no room.
     """
 
     selected: int = 0
     all: int = 0
     evidence: int = 0
+    needed: int = 0
+    short: int = 0
 
 
 class Selection(msgspec.Struct, frozen=True):

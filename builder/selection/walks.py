@@ -17,8 +17,10 @@ from sawlog.builder.selection.task import Task
 class Budget(Use, frozen=True, tag="budget"):
     """Gives room to the bucket, then to the ranking; what does not fit is dropped whole.
 
-    `required`: `chain` stops at the first of the bucket that does not fit, so that a larger budget
-    never loses one; `walk` goes on to smaller ones, as published. `optional_waits`: while a
+    `required`: `chain` gives room first to what is needed (kept by retention, and the evidence that
+    satisfies all requirements in the least units), then to the rest of the bucket, and stops at the
+    first that does not fit, so that a larger budget never loses one; `walk` goes through the bucket
+    and on to smaller ones, as published. `optional_waits`: while a
     requirement is out for want of room, nothing optional takes any. `zones`: the ranking is served
     zone by zone, within the bounds that the task sets on zones. `trusted_first`: and in all zones
     what is trusted before what is not, so that no outsider's text takes the room of evidence.
@@ -38,7 +40,12 @@ def budget(field: Field, task: Task, params: Budget) -> Field:
     chosen: list[Candidate] = []
     losers: dict[str, str] = {}
     stopped = False
-    for one in (at[id] for id in field.bucket):
+    bucket = [at[id] for id in field.bucket]
+    needed = _in_need(bucket) if params.required == "chain" else bucket
+    if params.required == "chain":
+        ids = {one.id for one in needed}
+        bucket = [*needed, *(one for one in bucket if one.id not in ids)]
+    for one in bucket:
         if stopped or one.units > left:
             losers[one.id] = "budget_exceeded"
             stopped = params.required == "chain"
@@ -48,7 +55,12 @@ def budget(field: Field, task: Task, params: Budget) -> Field:
         spent[zone_of(one)] += one.units
     in_bucket = sum(one.units for one in chosen)
     satisfied = {name for one in chosen for name in one.required_for}
-    waiting = params.optional_waits and any(_needed(at[id], satisfied) for id in losers)
+    lacks = any(_needed(at[id], satisfied) for id in losers)
+    waiting = params.optional_waits and lacks
+    must = sum(one.units for one in needed)
+    short = sum(one.units for one in needed if one.id in losers) if lacks else 0
+    if not lacks:
+        must = min(must, in_bucket)
     optional = [at[id] for id in field.ranking]
     if params.zones:
         optional = ordered(optional, ("+zone",))
@@ -67,7 +79,52 @@ def budget(field: Field, task: Task, params: Budget) -> Field:
             chosen.append(one)
             left -= one.units
             spent[zone] += one.units
-    return _given(field.without(losers, "budget"), chosen, in_bucket)
+    field = _given(field.without(losers, "budget"), chosen, in_bucket)
+    units = msgspec.structs.replace(field.required_units, needed=must, short=short)
+    return msgspec.structs.replace(field, required_units=units)
+
+
+EXACTLY = 6
+"""Requirements up to which the least evidence is found by trying all ways: 64 sets of them."""
+
+
+def _in_need(bucket: list[Candidate]) -> list[Candidate]:
+    """What of a bucket is needed, in order: with it in, nothing is missing that all would give."""
+    kept = [one for one in bucket if one.retention == RETENTION_RANK["required"]]
+    there = [one for one in bucket if one not in kept and not one.units]
+    rest = [one for one in bucket if one not in kept and one.units]
+    have = {name for one in (*kept, *there) for name in one.required_for}
+    wanted = {name for one in rest for name in one.required_for} - have
+    ways = _least if len(wanted) <= EXACTLY else _few
+    return [*kept, *there, *ways(rest, wanted)]
+
+
+def _least(evidence: list[Candidate], wanted: set[str]) -> list[Candidate]:
+    """The evidence that gives all that is wanted in the least units, of equals the first."""
+    none: frozenset[str] = frozenset()
+    ways: dict[frozenset[str], tuple[int, tuple[Candidate, ...]]] = {none: (0, ())}
+    for one in evidence:
+        gives = wanted & set(one.required_for)
+        for given, (units, way) in list(ways.items()):
+            both = given | gives
+            if both != given and (both not in ways or units + one.units < ways[both][0]):
+                ways[both] = (units + one.units, (*way, one))
+    return list(ways[frozenset(wanted)][1])
+
+
+def _few(evidence: list[Candidate], wanted: set[str]) -> list[Candidate]:
+    """Evidence that gives all that is wanted, none of it in vain; the first of it first."""
+    taken: list[Candidate] = []
+    left = set(wanted)
+    for one in evidence:
+        if left & set(one.required_for):
+            taken.append(one)
+            left -= set(one.required_for)
+    for one in list(taken):
+        others = {name for each in taken if each is not one for name in each.required_for}
+        if others >= wanted:
+            taken.remove(one)
+    return taken
 
 
 def _needed(one: Candidate, satisfied: set[str]) -> bool:
