@@ -111,6 +111,7 @@ class Checks:
         self._guard = guard
         self._policy = STRICT if guard.gateway == "strict" else OWN
         self._tools: tuple[int, tuple[Tool, ...]] = (0, ())
+        self._running: set[str] = set()  # event ids of calls that this handle runs
 
     # --- when a reply arrives --------------------------------------------------------------------
 
@@ -147,8 +148,27 @@ class Checks:
         """Append the verdict and the start of a call.
 
         Raises CallDenied when it was denied or is denied now, ToolError when it waits for an
-        approval, needs one first, or is no open call of this session.
+        approval, needs one first, runs already, or is no open call of this session.
         """
+        with self._driver.lock:
+            if call.event_id in self._running:
+                raise ToolError(
+                    f"the call {call.event_id} of {call.name!r} is running already: a call runs "
+                    "once at a time, so wait for the result of that run"
+                )
+            self._running.add(call.event_id)
+        try:
+            self._start_checked(call, effect)
+        except BaseException:
+            self.ended(call.event_id)
+            raise
+
+    def ended(self, event_id: str) -> None:
+        """This handle does not run that call any more; it may be started again."""
+        with self._driver.lock:
+            self._running.discard(event_id)
+
+    def _start_checked(self, call: Call, effect: str) -> None:
         self.runnable(call)
         try:
             verdict = self._verdict(call)
@@ -233,8 +253,22 @@ class Checks:
                 )
         return [self._checked(call, ALLOW, reason), started]
 
+    def approval_id(self, waiting: Waiting) -> str:
+        """The id under which to ask for a call: another one after each start, for each id is
+        decided once."""
+        starts = [
+            event.seq
+            for event in self._driver.events(waiting.seq)
+            if isinstance(event.content, ToolStarted) and event.content.call == waiting.id
+        ]
+        return f"{waiting.id}.{starts[-1]}" if starts else waiting.id
+
     def _approved(self, waiting: Waiting) -> bool:
-        """True when the newest approval that was asked for this call was given."""
+        """True when the newest approval that was asked for this call was given, and is not used.
+
+        A start that has no result may have acted: to act again is another decision, unless the
+        tool does a thing once for one key.
+        """
         asked: Text = ""
         given = False
         for event in self._driver.events(waiting.seq):
@@ -243,6 +277,8 @@ class Checks:
                     asked, given = approval, False
                 case ApprovalDecided(approval=approval, allow=allow) if approval == asked != "":
                     asked, given = "", allow
+                case ToolStarted(call=call, effect=effect) if call == waiting.id:
+                    given = given and effect == "idempotent"
                 case _:
                     pass
         return given

@@ -254,8 +254,9 @@ class Session(Isolating):
     def tool(self, call: Call, *, effect: str | None = None) -> ToolRun:
         """Run a call: as a context manager, its start is durable before, its result after.
 
-        Entering it raises ToolError when this session has no such open call, or when the call waits
-        for an approval or needs one first; CallDenied, and the model is told, when it may not run.
+        Entering it raises ToolError when this session has no such open call, or when the call runs
+        already, waits for an approval or needs one first, as it does again when it was started by a
+        run that left no result; CallDenied, and the model is told, when it may not run.
         """
         declared = self._declared.get(call.name)
         chosen = effect or (declared.tool.effect if declared else "side_effect")
@@ -272,6 +273,10 @@ class Session(Isolating):
             self.open_call(call.event_id)
             new = self._new(payload, _tool_source(call.name), step=call.step, blobs=blobs)
             self._append([new])
+
+    def ended(self, call: Call) -> None:
+        """The run of a call is over, with a result or without one: it may be entered again."""
+        self.checks.ended(call.event_id)
 
     def sending(self) -> None:
         """Raise NotEntered unless this handle may send; what a Step asks before bytes leave."""
@@ -295,10 +300,10 @@ class Session(Isolating):
     def ask(self, call: Call, question: str = "") -> str:
         """Ask for approval of a call; gives the id under which it is decided."""
         with self._driver.lock:
-            self.checks.askable(call)
-            payload = ApprovalRequested(call.event_id, call.event_id, question)
+            approval = self.checks.approval_id(self.checks.askable(call))
+            payload = ApprovalRequested(call.event_id, approval, question)
             self._append([self._new(payload, "harness", step=call.step)])
-            return call.event_id
+            return approval
 
     def declared(self, name: str) -> Declared | None:
         """The tool of that name as it was last offered through this handle."""

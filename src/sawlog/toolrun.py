@@ -44,6 +44,10 @@ class Keeps(Protocol):
         """Append the result of a call."""
         ...
 
+    def ended(self, call: Call) -> None:
+        """The run of a call is over, with a result or without."""
+        ...
+
 
 class ToolRun:
     """A call being run; a context manager.
@@ -53,7 +57,8 @@ class ToolRun:
     interrupted result and goes on. A ToolError or an error of the log is the agent's own: it goes
     on, and a call that has no result yet is left without one. `key` is the same each time this call
     is run.
-    A call that was denied, or waits for an approval, is not entered: CallDenied or ToolError.
+    A call that was denied, waits for an approval or runs already is not entered: CallDenied or
+    ToolError.
     """
 
     def __init__(self, session: Keeps, call: Call, effect: str) -> None:
@@ -81,14 +86,17 @@ class ToolRun:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
-        if error is not None and _is_the_agents(error):
-            self._keep(error)
-            return False
-        if error is not None:
-            self.failed(error)
-        elif not self._status:
-            self.result("")
-        self.finish()
+        try:
+            if error is not None and _is_the_agents(error):
+                self._keep(error)
+                return False
+            if error is not None:
+                self.failed(error)
+            elif not self._status:
+                self.result("")
+            self.finish()
+        finally:
+            self._session.ended(self.call)
         return error is None or isinstance(error, Exception)
 
     def _keep(self, error: BaseException) -> None:
@@ -125,6 +133,7 @@ class ToolRun:
             saw=tuple(self._scrubbed_saw()),
         )
         self._session.finished(self.call, payload, self._blobs)
+        self._session.ended(self.call)
 
     def failed(self, error: BaseException) -> None:
         """Set the result that an exception makes."""

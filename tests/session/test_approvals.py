@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
 import pytest
 
+import sawlog
 from sawlog.agentlog import AgentLog
 from sawlog.providers.fake import Call, Reply
+from sawlog.session import Session
 from sawlog.store.errors import Conflict, NoSession, Refused, ToolError
 from sawlog.store.events.conversation import ApprovalDecided, ApprovalRequested
 from tests.session.agents import (
@@ -19,6 +22,7 @@ from tests.session.agents import (
     one,
     provided,
     python,
+    run_tests,
     sound,
     types,
 )
@@ -159,3 +163,79 @@ def test_case_72_warm_and_cold_give_the_same_packet_after_a_decision(log: AgentL
         cold = next_step(s, "openai-chat")
     assert warm.body == cold.body
     sound(log, "task")
+
+
+# --- one approval, one run ------------------------------------------------------------------------
+
+
+def approved(s: Session, log: AgentLog, call: Any) -> None:
+    """Ask for a call and allow it."""
+    log.decide("task", s.ask(call), allow=True, by="somebody")
+
+
+def test_a_call_that_runs_is_not_entered_again(log: AgentLog) -> None:
+    """However many threads try: one acts, the others are told before anything runs."""
+    acted: list[int] = []
+    told: list[str] = []
+    go = threading.Event()
+
+    def enter(n: int) -> None:
+        try:
+            with s.tool(call) as run:
+                acted.append(n)
+                go.wait(30)
+                run.result("done")
+        except ToolError as error:
+            told.append(str(error))
+            if len(told) == 4:
+                go.set()
+
+    with log.session("task", approve="side_effects") as s:
+        call = one(s, "run_tests", {})
+        approved(s, log, call)
+        threads = [threading.Thread(target=enter, args=(n,)) for n in range(5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(acted) == 1
+    assert len(told) == 4 and all("is running already" in text for text in told)
+    assert types(log.read("task")).count("tool.started") == 1
+    sound(log, "task")
+
+
+def test_a_start_without_a_result_uses_its_approval_up(log: AgentLog) -> None:
+    with log.session("task", approve="side_effects") as s:
+        call = one(s, "run_tests", {})
+        approved(s, log, call)
+        with pytest.raises(ToolError, match="mine"), s.tool(call):
+            raise ToolError("mine")  # it may have acted before
+        with pytest.raises(ToolError, match="needs an approval first"), s.tool(call):
+            raise AssertionError
+    with log.session("task", approve="side_effects") as s:
+        [call] = s.open_calls()
+        with pytest.raises(ToolError, match="needs an approval first"), s.tool(call):
+            raise AssertionError
+        approved(s, log, call)
+        with s.tool(call) as run:
+            run.result("done")
+    assert types(log.read("task")).count("tool.started") == 2
+    sound(log, "task")
+
+
+def test_a_run_that_left_no_result_may_be_entered_again(log: AgentLog) -> None:
+    """Where no approvals are asked for, and where the tool may do it twice."""
+    with log.session("task") as s:
+        call = one(s)
+        for _ in range(2):
+            with pytest.raises(ToolError, match="mine"), s.tool(call):
+                raise ToolError("mine")
+        with s.tool(call) as run:
+            run.result("done")
+    with log.session("other", approve="side_effects") as s:
+        call = one(s, "run_tests", {}, tools=[sawlog.tool(run_tests, effect="idempotent")])
+        log.decide("other", s.ask(call), allow=True, by="somebody")
+        with pytest.raises(ToolError, match="mine"), s.tool(call):
+            raise ToolError("mine")
+        with s.tool(call) as run:
+            run.result("done")
