@@ -26,7 +26,6 @@ from typing import Any
 import msgspec
 
 import sawlog
-from sawlog.session import Session
 from sawlog.store.content import TextPart
 from sawlog.store.envelope import NewEvent
 from sawlog.store.events.conversation import (
@@ -36,6 +35,7 @@ from sawlog.store.events.conversation import (
     ToolRequested,
 )
 from sawlog.store.events.world import ObservationRecorded
+from sawlog.work.session import Session
 
 Part = dict[str, Any]
 now = time.perf_counter

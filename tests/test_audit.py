@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from sawlog.agentlog import AgentLog
-from sawlog.audit import diff, why
-from sawlog.findings import Change, Why
-from sawlog.recorded import Recorded
+from sawlog.audit.auditing import diff, why
+from sawlog.audit.findings import Change, Why
+from sawlog.audit.recorded import Recorded
 from sawlog.store.content import TextPart
 from sawlog.store.errors import NoStep
 from sawlog.store.events.conversation import ToolFinished

@@ -42,11 +42,11 @@ from sawlog.builder.selection.reliability import assemble
 from sawlog.labs.reliability.loading import published_lab, read_lab
 from sawlog.labs.reliability.reports import CLAIMS_LIMIT, comparison_text
 from sawlog.labs.reliability.summary import report_of
-from sawlog.session import Session
-from sawlog.step import Step
 from sawlog.store.errors import InvalidItem, Refused, SawlogError
 from sawlog.store.events.items import ItemOffered
 from sawlog.store.events.steps import PacketBuilt
+from sawlog.work.session import Session
+from sawlog.work.step import Step
 from tests.labs.reliability_data import case, lines, runs, source
 from tests.session.agents import next_step, one, opened, talker
 

@@ -10,8 +10,8 @@ import pytest
 
 import sawlog
 from sawlog.agentlog import AgentLog
+from sawlog.audit.recorded import Recorded
 from sawlog.builder.packet import Entry
-from sawlog.recorded import Recorded
 from sawlog.store.content import TextPart
 from sawlog.store.database import open_database
 from sawlog.store.envelope import NewEvent

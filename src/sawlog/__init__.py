@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sawlog import errors
     from sawlog.agentlog import AgentLog, open
+    from sawlog.audit.recorded import Recorded, RecordedStep
     from sawlog.builder.channels import CHANNELS, Channel, Channels
     from sawlog.builder.gateway import GatewayVerdict
     from sawlog.builder.item import Authority, Kind, Retention, Sensitivity, Trust
     from sawlog.builder.policy import Rules
     from sawlog.builder.profiles import Profile, profile_of
     from sawlog.builder.selection.policydoc import policy_from, policy_from_toml
-    from sawlog.call import Call
-    from sawlog.recorded import Recorded, RecordedStep
-    from sawlog.session import Session
-    from sawlog.step import Reply, Step
     from sawlog.store.errors import SawlogError
     from sawlog.store.events.registry import event
     from sawlog.store.objects import FileObjects
-    from sawlog.toolrun import ToolRun
-    from sawlog.tools import tool
+    from sawlog.work.call import Call
+    from sawlog.work.session import Session
+    from sawlog.work.step import Reply, Step
+    from sawlog.work.toolrun import ToolRun
+    from sawlog.work.tools import tool
 
     __version__: str
 
@@ -68,23 +68,23 @@ _EXPORTS: dict[str, str] = {
     "AgentLog": "sawlog.agentlog",
     "Authority": "sawlog.builder.item",
     "CHANNELS": "sawlog.builder.channels",
-    "Call": "sawlog.call",
+    "Call": "sawlog.work.call",
     "Channel": "sawlog.builder.channels",
     "Channels": "sawlog.builder.channels",
     "FileObjects": "sawlog.store.objects",
     "GatewayVerdict": "sawlog.builder.gateway",
     "Kind": "sawlog.builder.item",
     "Profile": "sawlog.builder.profiles",
-    "Recorded": "sawlog.recorded",
-    "RecordedStep": "sawlog.recorded",
-    "Reply": "sawlog.step",
+    "Recorded": "sawlog.audit.recorded",
+    "RecordedStep": "sawlog.audit.recorded",
+    "Reply": "sawlog.work.step",
     "Retention": "sawlog.builder.item",
     "Rules": "sawlog.builder.policy",
     "SawlogError": "sawlog.store.errors",
     "Sensitivity": "sawlog.builder.item",
-    "Session": "sawlog.session",
-    "Step": "sawlog.step",
-    "ToolRun": "sawlog.toolrun",
+    "Session": "sawlog.work.session",
+    "Step": "sawlog.work.step",
+    "ToolRun": "sawlog.work.toolrun",
     "Trust": "sawlog.builder.item",
     "errors": "sawlog.errors",
     "event": "sawlog.store.events.registry",
@@ -92,7 +92,7 @@ _EXPORTS: dict[str, str] = {
     "policy_from": "sawlog.builder.selection.policydoc",
     "policy_from_toml": "sawlog.builder.selection.policydoc",
     "profile_of": "sawlog.builder.profiles",
-    "tool": "sawlog.tools",
+    "tool": "sawlog.work.tools",
 }
 
 

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     # Reading a log does not load what writes one.
     from concurrent.futures import ThreadPoolExecutor
 
-    from sawlog.aio import AsyncSession
-    from sawlog.opening import SessionOptions
-    from sawlog.recorded import Recorded
-    from sawlog.session import Session
+    from sawlog.audit.recorded import Recorded
     from sawlog.store.content import Part
-    from sawlog.telling import Target
+    from sawlog.work.aio import AsyncSession
+    from sawlog.work.opening import SessionOptions
+    from sawlog.work.session import Session
+    from sawlog.work.telling import Target
 
 
 def open(
@@ -129,8 +129,8 @@ class AgentLog:
                     "it, or read_only"
                 )
             return self.read(name)
-        from sawlog.opening import opening
-        from sawlog.session import Session
+        from sawlog.work.opening import opening
+        from sawlog.work.session import Session
 
         opened = opening(options, self._clock, self._make_id)
         return Session(self.store, self.store.session(name, create=True), opened)
@@ -139,7 +139,7 @@ class AgentLog:
         """The same for `async with`: one code path, its blocking work in threads of this log."""
         if "read_only" in options:
             raise TypeError("an async session is written: read one with log.read(name)")
-        from sawlog.aio import AsyncSession, OffLoop
+        from sawlog.work.aio import AsyncSession, OffLoop
 
         return AsyncSession(lambda: self.session(name, **options), OffLoop(self._executor()))
 
@@ -157,7 +157,7 @@ class AgentLog:
 
         Reading writes nothing. Raises NoSession.
         """
-        from sawlog.recorded import Recorded
+        from sawlog.audit.recorded import Recorded
 
         return Recorded(self.store, self.find(text))
 
@@ -218,7 +218,7 @@ class AgentLog:
         As `Session.inject`. Raises Conflict when the id was used for another content.
         """
         from sawlog.store.codec import sealed
-        from sawlog.telling import inbox_key, injected
+        from sawlog.work.telling import inbox_key, injected
 
         stored, blobs = sealed(injected(content, target, wakes))
         key = None if id is None else inbox_key(id)

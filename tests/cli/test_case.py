@@ -14,8 +14,8 @@ from sawlog.builder.channels import CHANNELS
 from sawlog.labs.chapter5.casefile import case_of
 from sawlog.labs.chapter5.checking import samples
 from sawlog.labs.comparing import policy_named
-from sawlog.session import Session
 from sawlog.store.events.world import FileChanged, Saw
+from sawlog.work.session import Session
 from tests.cli.command import one_sentence, sawlog
 from tests.session.agents import next_step, talker
 

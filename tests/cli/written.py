@@ -10,7 +10,7 @@ from typing import Any
 from sawlog.agentlog import AgentLog
 from sawlog.agentlog import open as open_log
 from sawlog.migrations import upgrade
-from sawlog.session import Session
+from sawlog.work.session import Session
 
 RULE = "Above 500 EUR ask a manager before you refund."
 OLD_ORDER = "order 7: 900 EUR, paid"

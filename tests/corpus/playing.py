@@ -19,10 +19,8 @@ import openai
 
 from sawlog.agentlog import AgentLog
 from sawlog.builder.profiles import Profile, profile_for
-from sawlog.call import Call as LiveCall
 from sawlog.formats.base import ForeignEvent, ForeignSession
 from sawlog.providers.fake import Call, FakeProvider, Part, Raw, Reply, Text, Thinking
-from sawlog.session import Session
 from sawlog.store.content import BoundPart, RawPart, TextPart
 from sawlog.store.content import Part as StoredPart
 from sawlog.store.envelope import Blob
@@ -37,6 +35,8 @@ from sawlog.store.events.conversation import (
 )
 from sawlog.store.events.lifecycle import CompactionStarted, HistoryTrimmed
 from sawlog.store.events.world import ToolsChanged
+from sawlog.work.call import Call as LiveCall
+from sawlog.work.session import Session
 
 WINDOW = 200_000
 """Tokens that the models of the transcripts take whose files name no window."""

@@ -16,14 +16,14 @@ import pytest
 
 from sawlog.agentlog import AgentLog
 from sawlog.agentlog import open as open_log
+from sawlog.audit.reconstructing import reconstruct, sending_for
+from sawlog.audit.recorded import Recorded
 from sawlog.builder.build import Built, Cache
 from sawlog.builder.packet import Entry
 from sawlog.builder.projector import fold
 from sawlog.builder.state import State
 from sawlog.importing import import_path
 from sawlog.providers.strict import APIS
-from sawlog.reconstructing import reconstruct, sending_for
-from sawlog.recorded import Recorded
 from sawlog.store.events.lifecycle import CompactionCompleted
 from tests.corpus.files import WHY_NOT, files, objects, short
 

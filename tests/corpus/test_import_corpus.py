@@ -9,15 +9,15 @@ import pytest
 
 from sawlog.agentlog import AgentLog
 from sawlog.agentlog import open as open_log
+from sawlog.audit.findings import Report
+from sawlog.audit.reconstructing import reconstruct, sending_for
+from sawlog.audit.recorded import Recorded
 from sawlog.builder.build import Built, Cache
 from sawlog.builder.draft import Refusal
 from sawlog.builder.projector import fold
 from sawlog.builder.state import State
-from sawlog.findings import Report
 from sawlog.importing import Imported, import_path
 from sawlog.providers.strict import APIS, check
-from sawlog.reconstructing import reconstruct, sending_for
-from sawlog.recorded import Recorded
 from sawlog.store.events.base import Payload
 from sawlog.store.events.lifecycle import SessionCreated
 from tests.corpus.files import counted, lines, named, params

@@ -16,11 +16,11 @@ import pytest
 from sawlog import migrations
 from sawlog.agentlog import AgentLog
 from sawlog.agentlog import open as open_log
+from sawlog.audit.recorded import Recorded
 from sawlog.formats.base import ForeignSession
 from sawlog.importing import import_path, read_file
 from sawlog.providers.fake import Call, Part, Raw, Received, Text, Thinking
 from sawlog.providers.strict import APIS
-from sawlog.recorded import Recorded
 from sawlog.store.events.conversation import ToolFinished
 from sawlog.store.events.lifecycle import HistoryTrimmed
 from sawlog.store.events.steps import PacketBuilt, Run

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from sawlog.agentlog import AgentLog
+from sawlog.audit.otherwise import Other
+from sawlog.audit.whatif import compared
 from sawlog.builder.build import Built
 from sawlog.importing import import_path
-from sawlog.otherwise import Other
 from sawlog.providers.strict import check
-from sawlog.whatif import compared
 from tests.corpus.test_import_corpus import BEGUN_BEFORE, every_file
 
 

@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sawlog.builder.worldtext import section_text
-from sawlog.instructions import Found, InstructionFile, Problem, discover
 from sawlog.store.errors import ConfigError, OutsideRoot
+from sawlog.workspace.instructions import Found, InstructionFile, Problem, discover
 from tests.doors.test_workspace import without_rights
 from tests.fresh import PEAK
 
@@ -378,7 +378,7 @@ def test_a_huge_file_is_read_in_part_and_its_change_noticed(root: Path) -> None:
         file.truncate(400 << 20)
     code = f"""{PEAK}
 import sys
-from sawlog.instructions import discover
+from sawlog.workspace.instructions import discover
 before = peak()
 found = discover(sys.argv[1], sys.argv[1])
 [file] = found.files

@@ -17,7 +17,6 @@ from sawlog.agentlog import AgentLog
 from sawlog.builder.render.frames import framed
 from sawlog.importing import import_path
 from sawlog.providers.fake import Call, Reply
-from sawlog.references import LIMIT, Reference, capture, capture_all
 from sawlog.store.content import BoundPart, IncompletePart, MediaPart, TextPart
 from sawlog.store.envelope import NewEvent
 from sawlog.store.errors import ConfigError, NoSession
@@ -32,6 +31,7 @@ from sawlog.store.events.conversation import (
 from sawlog.store.events.lifecycle import HistoryRewound, SessionForked
 from sawlog.store.events.world import ObservationRecorded
 from sawlog.store.text import raw_bytes
+from sawlog.work.references import LIMIT, Reference, capture, capture_all
 from tests.session.agents import fix, opened, provided, script
 
 

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sawlog import gitversion
 from sawlog.store.errors import ConfigError, OutsideRoot
 from sawlog.store.events.world import FileChanged
-from sawlog.workspace import changes, concerned, git_version, look, watch
+from sawlog.workspace import gitversion
+from sawlog.workspace.comparing import changes, concerned, git_version, look, watch
 from tests.fresh import PEAK
 
 
@@ -141,7 +141,7 @@ def test_a_link_moved_between_the_asking_and_the_opening_is_not_followed(
         (root / "d").symlink_to("../outside")
         return really(path, flags)
 
-    monkeypatch.setattr("sawlog.files.os.open", swapped)
+    monkeypatch.setattr("sawlog.workspace.files.os.open", swapped)
     with pytest.raises(OutsideRoot):
         look("d/secret", root)
 
@@ -160,7 +160,7 @@ def test_a_file_that_never_keeps_still_is_unreadable(
             more.write(b"y")
         return really(file, size)
 
-    monkeypatch.setattr("sawlog.files.os.read", growing)
+    monkeypatch.setattr("sawlog.workspace.files.os.read", growing)
     assert look("log", root).state == "unreadable"
     assert reads <= 6
     monkeypatch.undo()
@@ -181,7 +181,7 @@ def test_a_file_that_keeps_still_after_all_is_read_whole(
             path.write_bytes(b"z" * 70)
         return really(file, size)
 
-    monkeypatch.setattr("sawlog.files.os.read", once)
+    monkeypatch.setattr("sawlog.workspace.files.os.read", once)
     assert look("log", root).version == digest(b"z" * 70)
 
 
@@ -191,7 +191,7 @@ def test_a_huge_file_is_read_in_little_memory(tmp_path: Path) -> None:
         file.truncate(400 << 20)
     code = f"""{PEAK}
 import sys
-from sawlog.workspace import look
+from sawlog.workspace.comparing import look
 before = peak()
 assert look(sys.argv[1]).state == "present"
 print(peak() - before)
@@ -601,7 +601,7 @@ def test_without_the_extra_the_error_names_it_and_looking_works() -> None:
 import sys, threading
 sys.modules["watchfiles"] = None
 from sawlog.store.errors import ConfigError
-from sawlog.workspace import look, watch
+from sawlog.workspace.comparing import look, watch
 assert look("/no/such").state == "absent"
 try:
     watch(".", print, threading.Event())

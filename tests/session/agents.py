@@ -12,14 +12,14 @@ from typing import Any
 
 import sawlog
 from sawlog.agentlog import AgentLog
-from sawlog.call import Call as Asked
+from sawlog.audit.recorded import Recorded
 from sawlog.providers.fake import Call, FakeProvider, Reply
-from sawlog.recorded import Recorded
-from sawlog.session import Session
-from sawlog.step import Reply as Answer
-from sawlog.step import Step
 from sawlog.store.content import TextPart
 from sawlog.store.events.conversation import ToolFinished
+from sawlog.work.call import Call as Asked
+from sawlog.work.session import Session
+from sawlog.work.step import Reply as Answer
+from sawlog.work.step import Step
 
 APIS = ("anthropic", "openai-chat", "openai-responses", "deepseek-chat")
 ROOT = Path(__file__).parents[2]

@@ -25,13 +25,9 @@ import sawlog
 from sawlog.agentlog import AgentLog
 from sawlog.builder.policy import HISTORY_ALONE, Rules
 from sawlog.builder.profiles import profile_for
-from sawlog.call import Call as Asked
 from sawlog.providers.fake_rendering import Request, render
 from sawlog.providers.fake_replies import Call, Reply
 from sawlog.providers.strict import FAKE_KEY, check
-from sawlog.session import Session
-from sawlog.step import Reply as Answer
-from sawlog.step import Step
 from sawlog.store.content import IncompletePart, MediaPart, TextPart
 from sawlog.store.errors import Refused
 from sawlog.store.events.conversation import (
@@ -50,6 +46,10 @@ from sawlog.store.events.lifecycle import (
 from sawlog.store.events.steps import PacketBuilt
 from sawlog.store.events.world import ObservationRecorded
 from sawlog.store.exchange import export
+from sawlog.work.call import Call as Asked
+from sawlog.work.session import Session
+from sawlog.work.step import Reply as Answer
+from sawlog.work.step import Step
 
 PACKETS = "packets.json"
 START = 1_764_000_000_000_000

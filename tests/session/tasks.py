@@ -10,9 +10,9 @@ from typing import Any
 import anthropic
 import openai
 
-from sawlog.aio import AsyncSession, AsyncStep
-from sawlog.call import Call as Asked
 from sawlog.providers.fake import FakeProvider
+from sawlog.work.aio import AsyncSession, AsyncStep
+from sawlog.work.call import Call as Asked
 from tests.session.agents import TOOLS, params
 
 

@@ -11,9 +11,9 @@ import pytest
 import sawlog
 from sawlog.agentlog import AgentLog
 from sawlog.providers.fake import Call, Reply
-from sawlog.session import Session
 from sawlog.store.errors import Conflict, NoSession, Refused, ToolError
 from sawlog.store.events.conversation import ApprovalDecided, ApprovalRequested
+from sawlog.work.session import Session
 from tests.session.agents import (
     APIS,
     asked,

@@ -7,13 +7,13 @@ import json
 from pathlib import Path
 
 from sawlog.agentlog import AgentLog
-from sawlog.aio import AsyncChildSession, AsyncSession, AsyncToolRun
 from sawlog.builder.channels import CHANNELS, Channel
 from sawlog.builder.item import Authority, Kind, Retention, Sensitivity, Trust
-from sawlog.isolating import Isolating
-from sawlog.session import ChildSession
 from sawlog.store.events.items import ItemOffered
-from sawlog.toolrun import ToolRun
+from sawlog.work.aio import AsyncChildSession, AsyncSession, AsyncToolRun
+from sawlog.work.isolating import Isolating
+from sawlog.work.session import ChildSession
+from sawlog.work.toolrun import ToolRun
 from tests.session.agents import sound, talker, types
 from tests.session.tasks import calls_of, run, step_of
 

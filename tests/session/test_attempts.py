@@ -12,10 +12,7 @@ import openai
 import pytest
 
 from sawlog.agentlog import AgentLog
-from sawlog.exchange import RawReply, pause_after
 from sawlog.providers.fake import Call, Drop, FakeProvider, Hang, HttpError, Reply, tool_use_failed
-from sawlog.session import Session
-from sawlog.step import Step
 from sawlog.store.content import BoundPart, IncompletePart, TextPart
 from sawlog.store.errors import AttemptFailed, ConfigError, StepEnded
 from sawlog.store.events.conversation import MessageAssistant
@@ -29,6 +26,9 @@ from sawlog.store.events.steps import (
     StepAbandoned,
     StepFailed,
 )
+from sawlog.work.exchange import RawReply, pause_after
+from sawlog.work.session import Session
+from sawlog.work.step import Step
 from tests.session.agents import APIS, giving, loop, next_step, provided, sound, talker, types
 
 apis = pytest.mark.parametrize("api", APIS)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import sawlog
-from sawlog.seeing import saw
 from sawlog.store import errors
+from sawlog.work.seeing import saw
 
 BAD: list[Callable[[Any], object]] = [
     lambda s: s.user([{"type": "text", "text": "x"}]),

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from sawlog.agentlog import AgentLog
+from sawlog.audit.recorded import Recorded
 from sawlog.builder.calibration import LEAST, MOST, Usage, recalibrated, usage_of
 from sawlog.builder.measure import MEASURES, measure_of
 from sawlog.builder.policy import AS_RECORDED, HISTORY_ALONE, Rules
 from sawlog.providers.fake import Call, Reply
-from sawlog.recorded import Recorded
 from sawlog.store.content import TextPart
 from sawlog.store.errors import AttemptFailed
 from sawlog.store.events.base import Named

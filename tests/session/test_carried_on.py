@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from sawlog.agentlog import AgentLog
+from sawlog.audit.reconstructing import reconstruct, sending_for
 from sawlog.builder.build import Built, Cache, build
 from sawlog.builder.policy import AS_RECORDED, Rules
 from sawlog.builder.projector import fold
 from sawlog.builder.state import State
 from sawlog.importing import import_path
 from sawlog.providers.strict import APIS, check
-from sawlog.reconstructing import reconstruct, sending_for
 from sawlog.store.envelope import UNKNOWN_TIME, NewEvent
 from sawlog.store.events.conversation import ApprovalDecided
 from tests.session.agents import next_step

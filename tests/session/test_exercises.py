@@ -14,9 +14,9 @@ from msgspec.structs import replace
 import sawlog
 from sawlog.agentlog import AgentLog
 from sawlog.builder.item import Authority
-from sawlog.session import Session
-from sawlog.step import Step
 from sawlog.store.errors import ConfigError, Refused
+from sawlog.work.session import Session
+from sawlog.work.step import Step
 from tests.session.agents import next_step, one, sound, talker, told
 
 API = "openai-chat"

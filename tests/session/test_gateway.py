@@ -16,11 +16,9 @@ from sawlog.agentlog import AgentLog
 from sawlog.builder.gateway import ALLOW, ASK, DENY, GatewayVerdict
 from sawlog.builder.profiles import profile_for
 from sawlog.builder.render.wire import wire_name
-from sawlog.call import Call
 from sawlog.importing import import_path
 from sawlog.providers.fake import Call as Asked
 from sawlog.providers.fake import FakeProvider, Reply
-from sawlog.session import Session
 from sawlog.store.content import TextPart
 from sawlog.store.errors import CallDenied, ConfigError, ToolError
 from sawlog.store.events.base import Named
@@ -32,6 +30,8 @@ from sawlog.store.events.conversation import (
     ToolStarted,
 )
 from sawlog.store.events.world import Tool, ToolsChanged
+from sawlog.work.call import Call
+from sawlog.work.session import Session
 from tests.session.agents import (
     APIS,
     TOOLS,

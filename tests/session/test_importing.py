@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from sawlog.agentlog import AgentLog
+from sawlog.audit.reconstructing import sending_for
 from sawlog.builder.policy import AS_RECORDED
 from sawlog.builder.profiles import Profile
 from sawlog.importing import import_path, read_file
-from sawlog.reconstructing import sending_for
 from sawlog.store.errors import ConfigError, Leased, UnknownFormat
 from sawlog.store.events.steps import PolicySet
 from tests.session.agents import opened, python

@@ -10,9 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from sawlog.agentlog import AgentLog
-from sawlog.claims import Waiting
 from sawlog.providers.strict import check
-from sawlog.session import Session
 from sawlog.store.content import MediaPart, TextPart
 from sawlog.store.envelope import NewEvent
 from sawlog.store.errors import ConfigError, Conflict, InvalidEvent, Leased, Refused, SawlogError
@@ -20,6 +18,8 @@ from sawlog.store.events.conversation import MessageUser
 from sawlog.store.events.inbox import InboxCancelled, InboxClaimed, InboxInjected
 from sawlog.store.events.lifecycle import SessionForked
 from sawlog.store.text import TextObject
+from sawlog.work.claims import Waiting
+from sawlog.work.session import Session
 from tests.session.agents import (
     APIS,
     finished,

@@ -16,8 +16,6 @@ from sawlog.builder.channels import CHANNELS, Channel, Channels
 from sawlog.builder.gateway import GatewayVerdict
 from sawlog.builder.item import Authority, Kind, Retention, Sensitivity, Trust
 from sawlog.providers.fake import Call, Reply
-from sawlog.session import Session
-from sawlog.step import Step
 from sawlog.store.content import TextPart
 from sawlog.store.errors import ConfigError, Conflict, InvalidItem, NoSession, Refused
 from sawlog.store.event import Event
@@ -25,6 +23,8 @@ from sawlog.store.events.conversation import MessageUser
 from sawlog.store.events.items import ItemOffered, ItemWithdrawn
 from sawlog.store.events.lifecycle import SessionCreated
 from sawlog.store.events.world import Saw, ToolsChanged
+from sawlog.work.session import Session
+from sawlog.work.step import Step
 from tests.session.agents import next_step, one, provided, sound, talker
 
 API = "openai-chat"

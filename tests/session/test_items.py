@@ -12,11 +12,11 @@ from sawlog.agentlog import AgentLog
 from sawlog.builder.packet import Entry
 from sawlog.builder.trace import Verdict
 from sawlog.providers.strict import check
-from sawlog.session import Session
-from sawlog.step import Step
 from sawlog.store.errors import InvalidItem, Refused
 from sawlog.store.events.items import ItemOffered, TaskSet
 from sawlog.store.events.world import Saw
+from sawlog.work.session import Session
+from sawlog.work.step import Step
 from tests.session.agents import APIS, next_step, opened, sound, talker
 
 SUPERSEDED = 'What "limits (1)" said above is out of date: a newer version of it follows.'

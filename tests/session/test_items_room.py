@@ -12,8 +12,8 @@ from sawlog.builder.build import Built
 from sawlog.builder.draft import Refusal
 from sawlog.builder.forms_around import LONGEST
 from sawlog.builder.policy import Rules
-from sawlog.session import Session
 from sawlog.store.errors import Refused
+from sawlog.work.session import Session
 from tests.builder.memory import text
 from tests.builder.surroundings import Told, texts
 from tests.session.agents import next_step, sound, talker

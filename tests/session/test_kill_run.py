@@ -8,17 +8,17 @@ import time
 from pathlib import Path
 
 import sawlog
+from sawlog.audit.reconstructing import sending_for
 from sawlog.builder.build import Cache, build
 from sawlog.builder.draft import Refusal
 from sawlog.builder.policy import Rules
 from sawlog.builder.projector import fold_all
 from sawlog.builder.state import State
 from sawlog.providers.strict import check
-from sawlog.reconstructing import sending_for
 from tests.session import killed
 
 KILLS = 200
-LOADED = ("sawlog.session", "sawlog.store.sqlite", "sqlalchemy", "sqlalchemy.dialects.sqlite")
+LOADED = ("sawlog.work.session", "sawlog.store.sqlite", "sqlalchemy", "sqlalchemy.dialects.sqlite")
 
 
 def test_a_run_killed_at_200_random_points_is_a_clean_prefix(tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ from sawlog.builder import profiles
 from sawlog.builder.profiles import Profile, profile_for
 from sawlog.providers.fake import Call, FakeProvider, Reply
 from sawlog.providers.strict import check
-from sawlog.session import Session
 from sawlog.store.errors import ConfigError, Refused
 from sawlog.store.events.lifecycle import ForeignRecord
 from sawlog.store.events.steps import PacketBuilt, PolicySet
+from sawlog.work.session import Session
 from tests.session.agents import (
     APIS,
     TOOLS,

@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sawlog.agentlog import AgentLog
-from sawlog.outputs import BOUND, Outputs, slice_of
 from sawlog.providers.fake import Call, Reply
 from sawlog.store.content import TextPart
 from sawlog.store.errors import InvalidArguments, InvalidEvent, ToolError
 from sawlog.store.text import TextObject
+from sawlog.work.outputs import BOUND, Outputs, slice_of
 from tests.session.agents import (
     APIS,
     TOOLS,

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from sawlog.agentlog import AgentLog
+from sawlog.audit.recorded import Recorded
+from sawlog.audit.verifying import AFRESH_EVERY
 from sawlog.builder.selection.policy import Policy
 from sawlog.builder.selection.policydoc import policy_from_toml
-from sawlog.recorded import Recorded
 from sawlog.store import exchange
 from sawlog.store.events.steps import PacketBuilt
-from sawlog.verifying import AFRESH_EVERY
 from tests.session.agents import next_step, opened, sound, talker
 
 CHEAPEST = """

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from sawlog.agentlog import AgentLog
-from sawlog.findings import Kept
+from sawlog.audit.findings import Kept
 from sawlog.formats.base import Counts, ForeignEvent, ForeignRecord, ForeignSession
 from sawlog.importing import import_path, import_session
 from sawlog.store.content import TextPart

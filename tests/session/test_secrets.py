@@ -17,12 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sawlog.agentlog import AgentLog
-from sawlog.credentials import Credentials
 from sawlog.providers.fake import Call, FakeProvider, Reply
 from sawlog.store.content import BoundPart, MediaPart, RawPart, TextPart
 from sawlog.store.errors import CredentialUnavailable, ToolError
 from sawlog.store.events.conversation import ToolFinished
 from sawlog.store.exchange import export
+from sawlog.work.credentials import Credentials
 from tests.cli.command import sawlog as command
 from tests.session.agents import (
     TOOLS,

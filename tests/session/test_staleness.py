@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from sawlog.agentlog import AgentLog
-from sawlog.findings import Stale
-from sawlog.session import Session
-from sawlog.staleness import Belief, beliefs
+from sawlog.audit.findings import Stale
+from sawlog.audit.staleness import Belief, beliefs
+from sawlog.audit.watching import Watcher
 from sawlog.store.content import TextPart
 from sawlog.store.errors import ConfigError
 from sawlog.store.events.world import FileChanged, ObservationRecorded, Saw
-from sawlog.watching import Watcher
+from sawlog.work.session import Session
 from tests.session.agents import next_step, talker
 
 

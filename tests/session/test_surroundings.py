@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 import sawlog
-from sawlog import instructions
 from sawlog.agentlog import AgentLog
-from sawlog.files import Beginning, beginning
 from sawlog.providers.fake import Call
-from sawlog.seeing import read
-from sawlog.session import Session
 from sawlog.store.errors import ConfigError, OutsideRoot, ToolError
 from sawlog.store.events.world import FileChanged, Saw, WorldChanged
+from sawlog.work.seeing import read
+from sawlog.work.session import Session
+from sawlog.workspace import instructions
+from sawlog.workspace.files import Beginning, beginning
 from tests.session.agents import asked, next_step, one, results, sound, talker, told, types
 
 API = "openai-chat"
@@ -78,7 +78,7 @@ def test_a_path_that_a_model_wrote_is_followed_as_far_as_it_is_there(root: Path)
         return beginning(path, most, root)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sawlog.instructions.beginning", counted)
+        patch.setattr("sawlog.workspace.instructions.beginning", counted)
         found = instructions.discover(root, root, touched=paths)
     assert [file.text for file in found.files] == ["near", "far"]
     assert len(looked) == 2 * (instructions.DEEPEST + 1)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from sawlog.agentlog import AgentLog
 from sawlog.builder.channels import CHANNELS
-from sawlog.session import Session
-from sawlog.step import Step
 from sawlog.store.events.items import ItemOffered
 from sawlog.store.events.world import Saw
+from sawlog.work.session import Session
+from sawlog.work.step import Step
 from tests.session.agents import next_step, one, sound, talker
 
 API = "openai-chat"

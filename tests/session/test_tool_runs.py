@@ -11,7 +11,6 @@ import pytest
 
 import sawlog
 from sawlog.agentlog import AgentLog
-from sawlog.call import Call
 from sawlog.providers.fake import Call as Asked
 from sawlog.providers.fake import FakeProvider, Reply
 from sawlog.providers.strict import check
@@ -24,6 +23,7 @@ from sawlog.store.errors import (
     ToolError,
 )
 from sawlog.store.events.conversation import ToolFinished, ToolRequested, ToolStarted
+from sawlog.work.call import Call
 from tests.session.agents import (
     APIS,
     TOOLS,

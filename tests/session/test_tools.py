@@ -20,7 +20,7 @@ from pydantic import BaseModel, Field
 
 from sawlog.store.errors import ConfigError, InvalidArguments, ToolError
 from sawlog.store.events.world import Tool
-from sawlog.tools import Declared, call_arguments, declare, declare_all, tool
+from sawlog.work.tools import Declared, call_arguments, declare, declare_all, tool
 
 if TYPE_CHECKING:
     from pathlib import PurePath as Hidden  # a name that is not there at run time
@@ -202,7 +202,7 @@ def test_a_default_that_json_cannot_say_is_no_part_of_the_schema() -> None:
 
 PROGRAM = """
 from enum import Enum
-from sawlog.tools import declare
+from sawlog.work.tools import declare
 
 Color = Enum("Color", {"RED": "red", "BLUE": "blue"})
 

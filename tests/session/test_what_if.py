@@ -9,17 +9,17 @@ from typing import TypeGuard
 import pytest
 
 from sawlog.agentlog import AgentLog
+from sawlog.audit.otherwise import Other, Share
+from sawlog.audit.recorded import Recorded
+from sawlog.audit.whatif import compared, what_if
 from sawlog.builder.build import Built
 from sawlog.builder.selection.policydoc import policy_from_toml
 from sawlog.importing import import_path
-from sawlog.otherwise import Other, Share
 from sawlog.providers.strict import check
-from sawlog.recorded import Recorded
-from sawlog.session import Session
 from sawlog.store.errors import ConfigError, UnknownNumber
 from sawlog.store.events.steps import MeasureRecorded, PacketBuilt
 from sawlog.store.exchange import load
-from sawlog.whatif import compared, what_if
+from sawlog.work.session import Session
 from tests.session.agents import next_step, opened, talker
 from tests.session.foreign_files import REWIND, each_file
 from tests.session.test_own_policy import CHEAPEST

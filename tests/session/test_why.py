@@ -15,11 +15,11 @@ from pathlib import Path
 import msgspec
 
 from sawlog.agentlog import AgentLog
-from sawlog.findings import Ended, Why
-from sawlog.session import Session
+from sawlog.audit.findings import Ended, Why
 from sawlog.store.content import TextPart
 from sawlog.store.events.conversation import MessageUser
 from sawlog.store.events.world import FileChanged, ObservationRecorded, Saw
+from sawlog.work.session import Session
 from tests.session.agents import next_step, opened, talker
 
 

@@ -10,14 +10,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from sawlog.recorded import Recorded
+from sawlog.audit.recorded import Recorded
+from sawlog.audit.verifying import verify
 from sawlog.store.checked import directory_damage
 from sawlog.store.content import MediaPart, TextPart
 from sawlog.store.database import open_database
 from sawlog.store.envelope import NewEvent
 from sawlog.store.events.conversation import MessageUser
 from sawlog.store.log import Log
-from sawlog.verifying import verify
 from tests.store.files import content, file_of
 from tests.store.make_golden import erase
 from tests.store.stores import counted

@@ -11,8 +11,8 @@ from sawlog.cli.output import first_line, progress, say, table, visible, write_j
 from sawlog.cli.show import Json, StepName
 
 if TYPE_CHECKING:
-    from sawlog.findings import Report, Told
-    from sawlog.recorded import Recorded
+    from sawlog.audit.findings import Report, Told
+    from sawlog.audit.recorded import Recorded
     from sawlog.store.errors import Damaged
     from sawlog.store.log import Log
 
@@ -33,7 +33,7 @@ def diff(
     \b
       sawlog diff fix-refund@3 fix-refund@4
     """
-    from sawlog.audit import diff as compare
+    from sawlog.audit.auditing import diff as compare
 
     log = place.auditing(context)
     before, after = place.recorded_step(log, old), place.recorded_step(log, new)
@@ -98,7 +98,7 @@ def verify(
       sawlog verify --all --json
       sawlog verify fix-refund --anchor 3f6c…
     """
-    from sawlog.recorded import Recorded
+    from sawlog.audit.recorded import Recorded
     from sawlog.store.errors import ConfigError
 
     if bool(name) == everyone:
@@ -124,7 +124,7 @@ def verify(
 
 
 def _verified(session: Recorded, tell: Any) -> Report:
-    from sawlog.verifying import verify as check
+    from sawlog.audit.verifying import verify as check
 
     name = session.name or session.id
     return check(session, lambda done, total: tell(name, done, total))

@@ -11,7 +11,7 @@ from sawlog.cli.output import progress, say, table, visible, write_json
 from sawlog.cli.show import All, Json, SessionName
 
 if TYPE_CHECKING:
-    from sawlog.findings import Kept, Stability
+    from sawlog.audit.findings import Kept, Stability
 
 _CAUSES = {
     "compacted": "a compaction replaced the history",
@@ -46,7 +46,7 @@ def cache(
       sawlog cache fix-refund
       sawlog cache - --all --json
     """
-    from sawlog.prefixes import stability
+    from sawlog.audit.prefixes import stability
 
     log = place.auditing(context)
     session = log.read(name)

@@ -39,7 +39,7 @@ def case(
     """
     import msgspec
 
-    from sawlog.casemaking import case as make
+    from sawlog.audit.casemaking import case as make
     from sawlog.labs.chapter5.casefile import case_of
 
     log = place.auditing(context)

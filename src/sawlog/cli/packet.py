@@ -11,8 +11,8 @@ from sawlog.cli.output import excerpt, say, table, visible, write_bytes, write_j
 from sawlog.cli.show import All, Json
 
 if TYPE_CHECKING:
-    from sawlog.recorded import Recorded
-    from sawlog.steppacket import StepPacket
+    from sawlog.audit.recorded import Recorded
+    from sawlog.audit.steppacket import StepPacket
 
 
 def packet(
@@ -79,9 +79,9 @@ def packet(
 def _for_provider(
     session: Recorded, step: int, found: StepPacket, provider: str, model: str
 ) -> StepPacket:
-    from sawlog.rerender import rendered
-    from sawlog.session import APIS
+    from sawlog.audit.rerender import rendered
     from sawlog.store.errors import ConfigError
+    from sawlog.work.session import APIS
 
     api = APIS.get(provider)
     if api is None:

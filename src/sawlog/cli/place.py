@@ -11,7 +11,7 @@ import typer
 
 if TYPE_CHECKING:
     from sawlog.agentlog import AgentLog
-    from sawlog.recorded import RecordedStep
+    from sawlog.audit.recorded import RecordedStep
     from sawlog.store.log import Log
 
 

@@ -13,8 +13,8 @@ from sawlog.cli.output import note, say, visible, write_json
 from sawlog.cli.show import Json, SessionName
 
 if TYPE_CHECKING:
-    from sawlog.findings import Stale
-    from sawlog.staleness import Belief
+    from sawlog.audit.findings import Stale
+    from sawlog.audit.staleness import Belief
 
 _WHY = {
     "changed": "it is of another version now",
@@ -55,7 +55,7 @@ def stale(
       sawlog stale fix-refund
       sawlog stale fix-refund --root ~/src/shop
     """
-    from sawlog.staleness import beliefs
+    from sawlog.audit.staleness import beliefs
     from sawlog.store.log import now
 
     log = place.auditing(context)
@@ -124,8 +124,8 @@ def watch(
       sawlog watch ~/src/shop --session fix-refund
       sawlog watch . --session - --once
     """
+    from sawlog.audit.watching import Watcher
     from sawlog.store.errors import ConfigError
-    from sawlog.watching import Watcher
 
     if not session:
         raise ConfigError("say which session is told: --session NAME, or --session - (the newest)")
@@ -143,7 +143,7 @@ def watch(
     if once:
         tell(("",))
         return
-    from sawlog.workspace import watch as follow
+    from sawlog.workspace.comparing import watch as follow
 
     note(f"watching {path} for {watcher.name}; Ctrl-C ends it")
     with contextlib.suppress(KeyboardInterrupt):  # that is how it ends

@@ -12,9 +12,9 @@ from sawlog.cli.quick import whole_number
 from sawlog.cli.show import All, Json, SessionName
 
 if TYPE_CHECKING:
-    from sawlog.findings import Differs, Moved, WhatIf
-    from sawlog.otherwise import Other, Share
-    from sawlog.recorded import Recorded
+    from sawlog.audit.findings import Differs, Moved, WhatIf
+    from sawlog.audit.otherwise import Other, Share
+    from sawlog.audit.recorded import Recorded
 
 _SHOWN = 5
 """Entries of a step that are told one by one, unless all are asked for."""
@@ -69,9 +69,9 @@ def what_if(
       sawlog what-if fix-refund --policy mine.toml --json
       sawlog what-if fix-refund --provider openai-responses --model gpt-5
     """
-    from sawlog.otherwise import Other
+    from sawlog.audit.otherwise import Other
+    from sawlog.audit.whatif import what_if as ask
     from sawlog.store.errors import ConfigError
-    from sawlog.whatif import what_if as ask
 
     if not (policy or budget or reserve or provider or model):
         raise ConfigError(
@@ -104,7 +104,7 @@ def _policy(given: str) -> Any:
     """The name of a built-in policy, the policy of a file, or None."""
     if not given:
         return None
-    from sawlog.otherwise import is_built_in
+    from sawlog.audit.otherwise import is_built_in
 
     if is_built_in(given):
         return given
@@ -114,8 +114,8 @@ def _policy(given: str) -> Any:
 
 
 def _budget(session: Recorded, given: str) -> int | Share:
-    from sawlog.otherwise import Other, Share
-    from sawlog.whatif import what_if as ask
+    from sawlog.audit.otherwise import Other, Share
+    from sawlog.audit.whatif import what_if as ask
 
     if not given.endswith("%"):
         return whole_number("--budget", given)
@@ -126,8 +126,8 @@ def _budget(session: Recorded, given: str) -> int | Share:
 def _api(given: str) -> str | None:
     if not given:
         return None
-    from sawlog.session import APIS
     from sawlog.store.errors import ConfigError
+    from sawlog.work.session import APIS
 
     api = APIS.get(given)
     if api is None:
@@ -151,7 +151,7 @@ def _print(found: WhatIf, other: Other, everything: bool) -> None:
 
 def _rules(found: WhatIf, other: Other) -> list[str]:
     """The rules of this run: what is otherwise, and what stays as each step had it."""
-    from sawlog.otherwise import Share
+    from sawlog.audit.otherwise import Share
 
     if len(found.policies) > 1:
         rules = [f"the policy of each step ({visible(', '.join(found.policies))})"]

@@ -11,7 +11,7 @@ from sawlog.cli.output import first_line, say, visible, write_json
 from sawlog.cli.show import Json, StepName
 
 if TYPE_CHECKING:
-    from sawlog.findings import Ended, Preferred, Scores, Why
+    from sawlog.audit.findings import Ended, Preferred, Scores, Why
 
 _REASONS = {
     "not_yet": "it was recorded only later",
@@ -99,7 +99,7 @@ def why(
       sawlog why fix-refund@4 'expires_at'
       sawlog why fix-refund@4 docs/refunds.md      an item, by the id of its source
     """
-    from sawlog.explaining import why as ask
+    from sawlog.audit.explaining import why as ask
     from sawlog.store.errors import ConfigError
 
     if not text:

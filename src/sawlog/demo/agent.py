@@ -15,12 +15,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from sawlog.agentlog import open as open_log
-from sawlog.call import Call
 from sawlog.demo import script
 from sawlog.demo.repository import Workshop
-from sawlog.session import Session
-from sawlog.step import Step
-from sawlog.tools import tool
+from sawlog.work.call import Call
+from sawlog.work.session import Session
+from sawlog.work.step import Step
+from sawlog.work.tools import tool
 
 TTL = 1.0
 """Seconds that the lease of a dead agent holds others off."""

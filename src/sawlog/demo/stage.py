@@ -14,8 +14,8 @@ from pathlib import Path
 import msgspec
 
 from sawlog.agentlog import AgentLog
+from sawlog.audit.recorded import Recorded
 from sawlog.demo import repository, script
-from sawlog.recorded import Recorded
 from sawlog.store.directory import SessionRow
 from sawlog.store.errors import SawlogError
 from sawlog.store.event import Event, decoded

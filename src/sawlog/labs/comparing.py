@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 
 from sawlog.builder.selection.policy import POLICIES, Policy, policy_of
-from sawlog.files import Absent, Unreadable, beginning
 from sawlog.store.errors import ConfigError, FormatError, InvalidPolicy, TooLarge
+from sawlog.workspace.files import Absent, Unreadable, beginning
 
 _LARGEST = 256 * 1024 * 1024
 _LARGEST_POLICY = 1024 * 1024

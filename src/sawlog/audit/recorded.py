@@ -1,0 +1,396 @@
+"""A recorded session, to be read: its steps, each step's packet, its events. Writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from sawlog.audit.bindings import Bindings
+from sawlog.audit.reconstructing import foreign_sending, reconstruct
+from sawlog.audit.steppacket import StepPacket, reconstructed_packet, replayed_packet
+from sawlog.builder.build import Sending
+from sawlog.builder.contents import text_of
+from sawlog.builder.draft import Refusal
+from sawlog.builder.manifest import expand
+from sawlog.builder.profiles import Profile, profile_named, profile_of
+from sawlog.builder.projector import entry_count, fold
+from sawlog.builder.replay import Replayed, replayed, sent_under
+from sawlog.builder.state import Ref, State
+from sawlog.store.directory import SessionRow
+from sawlog.store.envelope import UNKNOWN_TIME
+from sawlog.store.errors import NoStep, Refused
+from sawlog.store.event import Event, decoded
+from sawlog.store.events.conversation import MessageAssistant, ToolRequested
+from sawlog.store.events.lifecycle import SessionCreated
+from sawlog.store.events.steps import (
+    PacketBuilt,
+    PolicySet,
+    Run,
+    StepAbandoned,
+    StepCompleted,
+    StepFailed,
+    StepRefused,
+)
+from sawlog.store.log import Log
+from sawlog.work.window import Window
+
+if TYPE_CHECKING:
+    from sawlog.audit.findings import Change, Report, Stability, WhatIf, Why
+    from sawlog.builder.selection.policy import Policy
+    from sawlog.builder.trace import Trace
+
+_LOOK = 64
+
+
+class Recorded:
+    """A session of the log. Made by `AgentLog.read`."""
+
+    def __init__(self, log: Log, row: SessionRow) -> None:
+        self.log = log
+        self.row = row
+        self._window = Window(log, row)
+        self._places: dict[int, int] | None = None
+        self._foreign: str | None = None
+        self._profiles: dict[str, Profile] = {}
+        self.binding = Bindings(self.packet_event, self.events, self._window)
+        """Step to what the bound items of its reply are bound to, or None."""
+
+    @property
+    def id(self) -> str:
+        """The session's id, 32 hex digits."""
+        return self.row.id.hex()
+
+    @property
+    def name(self) -> str:
+        """The session's name; empty when it has none."""
+        return self.row.name or ""
+
+    @property
+    def window(self) -> Window:
+        """The session's contents, for reading."""
+        return self._window
+
+    @property
+    def format(self) -> str:
+        """The foreign format that the session was imported from; empty when it was not."""
+        if self._foreign is None:
+            self._foreign = ""
+            for event in self.events(0, 1):
+                if isinstance(event.content, SessionCreated):
+                    self._foreign = event.content.format
+        return self._foreign
+
+    def events(self, after: int = 0, upto: int | None = None) -> Iterator[Event]:
+        """The events after `after`, up to `upto`, decoded."""
+        for stored in self.log.read(self.row, after=after, upto=upto):
+            yield decoded(stored, self.log.registry)
+
+    @property
+    def steps(self) -> Steps:
+        """The steps by number."""
+        return Steps(self)
+
+    def verify(self) -> Report:
+        """Every step by independent paths, the chain and the blobs; see `verifying.verify`."""
+        from sawlog.audit.verifying import verify
+
+        return verify(self)
+
+    def what_if(
+        self,
+        *,
+        policy: str | Policy | None = None,
+        budget: int | None = None,
+        reserve: int | None = None,
+        api: str | None = None,
+        model: str | None = None,
+    ) -> WhatIf:
+        """Every step built again under other rules, from the log alone: which steps would differ.
+
+        What is not given stays as recorded. `policy` is a built-in one's name or a policy document,
+        `budget` and `reserve` are in units of the measure. Calls no model; see
+        `sawlog.audit.otherwise`.
+        """
+        from sawlog.audit.otherwise import Other
+        from sawlog.audit.whatif import what_if
+
+        return what_if(self, Other(policy, budget, reserve, api, model))
+
+    def stability(self) -> Stability:
+        """How much of each packet the next one keeps, every break by its cause; `prefixes`."""
+        from sawlog.audit.prefixes import stability
+
+        return stability(self)
+
+    def step_of_call(self, call_id: str) -> int:
+        """The step that asked for the call of that provider id. Raises NoStep."""
+        for event in self.events():
+            content = event.content
+            if isinstance(content, ToolRequested):
+                asked = text_of(content.call_id, self._window)
+                if call_id in (asked, event.id):
+                    return event.step
+        raise NoStep(f"no call {call_id!r} was asked for in this session")
+
+    # --- where steps are ------------------------------------------------------------------------
+
+    def last_step(self) -> int:
+        """The number of the newest step; 0 when there is none."""
+        if self.format:
+            return max(self._scan(), default=0)
+        end = self.row.head
+        while end > 0:
+            start = max(0, end - _LOOK)
+            found = [e.step for e in self.log.read(self.row, after=start, upto=end) if e.step]
+            if found:
+                return max(found)
+            end = start
+        return 0
+
+    def packet_event(self, step: int) -> Event | None:
+        """The newest packet.built of a step, or None when it has none (an import)."""
+        if self.format:
+            at = self._scan().get(step, 0)
+            if at:
+                event = self._window.event(at)
+                return event if isinstance(event.content, PacketBuilt) else None
+            return None
+        # Steps rise with seq from packet to packet, so a search by halves finds the last one.
+        low, high = 0, self.row.head
+        found: Event | None = None
+        while low < high:
+            middle = (low + high) // 2
+            packet = self._next_packet(middle, high)
+            if packet is None or packet.step > step:
+                high = middle
+            else:
+                if packet.step == step:
+                    found = packet
+                low = packet.seq
+        return found
+
+    def _next_packet(self, after: int, upto: int) -> Event | None:
+        at = after
+        while at < upto:
+            end = min(upto, at + _LOOK)
+            for stored in self.log.read(self.row, after=at, upto=end):
+                if stored.type == "packet.built":
+                    return decoded(stored, self.log.registry)
+            at = end
+        return None
+
+    def _scan(self) -> dict[int, int]:
+        """Step to the seq of its packet.built, or of its first event in an import."""
+        if self._places is None:
+            places: dict[int, int] = {}
+            packets: dict[int, int] = {}
+            for stored in self.log.read(self.row):
+                if stored.step:
+                    places.setdefault(stored.step, stored.seq)
+                    if stored.type == "packet.built":
+                        packets[stored.step] = stored.seq
+            self._places = {**places, **packets}
+        return self._places
+
+    # --- packets --------------------------------------------------------------------------------
+
+    def packet(self, step: int) -> StepPacket:
+        """The packet of a step: replayed from its manifest, or reconstructed for an import."""
+        event = self.packet_event(step)
+        if event is not None:
+            return self._replayed(event)
+        place = self._scan().get(step, 0) if self.format else 0
+        if not place:
+            raise NoStep(f"this session has no step {step}; its last one is {self.last_step()}")
+        return self.reconstructed(place - 1, model=self._foreign_model(step, place))
+
+    def _foreign_model(self, step: int, place: int) -> str:
+        """The model that an import's own file names for a step; empty when it names none."""
+        for event in self.events(place - 1):
+            if event.step > step:
+                break
+            if event.step == step and isinstance(event.content, MessageAssistant):
+                model = text_of(event.content.model, self._window)
+                if model:
+                    return model
+        return ""
+
+    def _replayed(self, event: Event) -> StepPacket:
+        packet = event.content
+        assert isinstance(packet, PacketBuilt)
+        refs = self._expanded(event, packet)
+        self._window.prefetch(refs)
+        out: Replayed = replayed(packet, refs, self._window, self.profile_of(packet), self.binding)
+        return replayed_packet(event.seq, packet, sent_under(packet, self._window), out)
+
+    def _expanded(self, event: Event, packet: PacketBuilt) -> list[Ref]:
+        """The entries of a packet, along its manifests down to a full one."""
+        chain = [(event.seq, packet)]
+        while chain[-1][1].base:
+            base = self._window.event(chain[-1][1].base)
+            assert isinstance(base.content, PacketBuilt)
+            chain.append((base.seq, base.content))
+        refs: list[Ref] = []
+        for _, link in reversed(chain):
+            refs = expand(link.parts, refs, self._known(link))
+        return refs
+
+    def _known(self, packet: PacketBuilt) -> dict[int, int]:
+        """Parts of the shown events in the ranges that a manifest's plain runs cover."""
+        known: dict[int, int] = {}
+        for part in packet.parts:
+            if not isinstance(part, Run) or part.part:
+                continue
+            fresh = list(self.events(part.first - 1, part.last))
+            self._window.hold(fresh)
+            known.update((one.seq, entry_count(one)) for one in fresh if one.shown)
+        return known
+
+    def reconstructed(
+        self, sees: int, sending: Sending | None = None, *, model: str = ""
+    ) -> StepPacket:
+        """The packet that stands to reason over the first `sees` events, by the policy recorded.
+
+        `model` is the one that the file names, if it does.
+        """
+        state = State()
+        newest = UNKNOWN_TIME
+        for event in self.events(0, sees):
+            state = fold(state, event)
+            newest = max(newest, event.occurred_at)
+        policy = self.policy_of(state)
+        built = reconstruct(
+            state,
+            policy,
+            sending or foreign_sending(policy, model),
+            newest,
+            self._window,
+            unknown=() if model or sending else ("model",),
+        )
+        if isinstance(built, Refusal):
+            raise Refused(built.reason, built.message, built.needs)
+        return reconstructed_packet(built, sees)
+
+    def policy_of(self, state: State) -> PolicySet | None:
+        """The rules in force in a state."""
+        if not state.policy:
+            return None
+        content = self._window.event(state.policy).content
+        return content if isinstance(content, PolicySet) else None
+
+    def profile_of(self, packet: PacketBuilt) -> Profile:
+        """The profile of a packet: a released one, or the caller's own out of the log."""
+        if not packet.profile_digest:
+            return profile_named(packet.profile)
+        found = self._profiles.get(packet.profile_digest)
+        if found is not None:
+            return found
+        for event in self.events():
+            content = event.content
+            if isinstance(content, PolicySet) and content.profile_text:
+                profile = profile_of(text_of(content.profile_text, self._window))
+                if profile.digest == packet.profile_digest:
+                    self._profiles[profile.digest] = profile
+                    return profile
+        raise NoStep(
+            f"the profile {packet.profile} of this packet is not in the log under its digest"
+        )
+
+
+class Steps:
+    """The steps of a recorded session, by number from 1."""
+
+    def __init__(self, session: Recorded) -> None:
+        self._session = session
+
+    def __len__(self) -> int:
+        return self._session.last_step()
+
+    def __getitem__(self, number: int) -> RecordedStep:
+        return RecordedStep(self._session, number)
+
+    def __iter__(self) -> Iterator[RecordedStep]:
+        for number in range(1, len(self) + 1):
+            yield RecordedStep(self._session, number)
+
+
+class RecordedStep:
+    """One step of a recorded session. Its packet is made when it is asked for."""
+
+    def __init__(self, session: Recorded, number: int) -> None:
+        self.session = session
+        self.number = number
+        self._packet: StepPacket | None = None
+
+    @property
+    def packet(self) -> StepPacket:
+        """The packet: `body` are the bytes, `entries` what they show. Raises NoStep."""
+        if self._packet is None:
+            self._packet = self.session.packet(self.number)
+        return self._packet
+
+    @property
+    def sent(self) -> str:
+        """How far what was sent is what was seen: `exact`, or `reconstructed` for an import."""
+        return "exact" if self.packet.origin == "built" else "reconstructed"
+
+    @property
+    def outcome(self) -> str:
+        """`completed`, `failed`, `refused`, `abandoned` or `open`."""
+        packet = self.session.packet_event(self.number)
+        after = packet.seq if packet is not None else max(0, self.packet.sees)
+        for event in self.session.events(after):
+            if event.step > self.number:
+                break
+            if event.step != self.number:
+                continue
+            match event.content:
+                case StepCompleted():
+                    return "completed"
+                case StepFailed():
+                    return "failed"
+                case StepRefused():
+                    return "refused"
+                case StepAbandoned():
+                    return "abandoned"
+                case _:
+                    pass
+        return "open"
+
+    def verify(self) -> bool:
+        """True when the packet comes out as recorded, by digest."""
+        event = self.session.packet_event(self.number)
+        if event is None or not isinstance(event.content, PacketBuilt):
+            return True
+        packet = self.packet
+        return (
+            packet.semantic == event.content.semantic
+            and packet.request.digest == event.content.request
+        )
+
+    def why(self, text: str) -> list[Why]:
+        """Where a text was when this step was decided, and where it fell out; see `audit.why`."""
+        from sawlog.audit.auditing import why
+
+        return why(self.session, self.number, text)
+
+    def trace(self) -> Trace | None:
+        """The step's trace, computed again: a verdict for each candidate, every break by its cause.
+
+        None where the policy that it was built by is not installed. Raises NoStep, BlobMissing.
+        """
+        from sawlog.audit.weighing import trace
+
+        return trace(self.session, self.packet)
+
+    def case(self, expect: Iterable[str] = ()) -> dict[str, Any]:
+        """The step as a case that policies are compared on; see `casemaking.case`."""
+        from sawlog.audit.casemaking import case
+
+        return case(self.session, self.number, expect)
+
+    def diff(self, other: int) -> list[Change]:
+        """What this step's packet has that another's has not, and the other way round."""
+        from sawlog.audit.auditing import diff
+
+        return diff(self.session.steps[other], self)

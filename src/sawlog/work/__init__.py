@@ -1,0 +1,1 @@
+"""A session at work: what an agent's loop calls, and what stands behind it."""

@@ -1,0 +1,164 @@
+"""How a session is opened: what a caller may say of it, and what follows from that."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from typing import Literal, TypedDict, cast
+
+import msgspec
+
+from sawlog.builder.channels import CHANNELS, Channels
+from sawlog.builder.policy import Rules, rules_for
+from sawlog.builder.profiles import Profile
+from sawlog.builder.selection.choosing import Phase
+from sawlog.builder.selection.policy import Policy
+from sawlog.store.errors import ConfigError, InvalidItem, InvalidPolicy, quoted
+from sawlog.work.checking import Gateway, Guard
+from sawlog.work.claims import PreStep
+from sawlog.work.credentials import Secrets
+from sawlog.workspace.files import Absent, Unreadable, beginning
+
+_LARGEST_POLICY = 1024 * 1024
+
+
+class SessionOptions(TypedDict, total=False):
+    """The options of `AgentLog.session` and `asession`, which say what each means."""
+
+    rules: Rules | None
+    policy: str | os.PathLike[str] | Policy | None
+    pairing: str
+    window: int
+    reserve: int
+    channels: Channels | None
+    pre_step: PreStep | None
+    gateway: Gateway | Literal["strict"] | None
+    root: str | os.PathLike[str]
+    approve: Literal["", "side_effects"]
+    secrets: Secrets | None
+    profile: Profile | None
+    owner: str
+    ttl: float
+    wait: float
+
+
+class Opening(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session is opened with. `ttl` and `wait` are seconds; `clock` gives microseconds."""
+
+    rules: Rules
+    clock: Callable[[], int]
+    make_id: Callable[[], bytes]
+    owner: str
+    ttl: float = 30.0
+    wait: float = 0.0
+    channels: Channels = CHANNELS
+    pre_step: PreStep | None = None
+    guard: Guard = Guard()
+    secrets: Secrets | None = None
+    profile: Profile | None = None
+
+
+def opening(
+    options: SessionOptions, clock: Callable[[], int], make_id: Callable[[], bytes]
+) -> Opening:
+    """What these options make. Raises TypeError for one that there is not, ConfigError and
+    UnknownNumber for a value that will not do."""
+    unknown = sorted(set(options) - SessionOptions.__optional_keys__)
+    if unknown:
+        known = ", ".join(sorted(SessionOptions.__optional_keys__))
+        raise TypeError(f"a session has no option {quoted(unknown[0])}: use {known}")
+    rules = _rules(options)
+    _check_seconds("ttl", options.get("ttl", 30.0), 0.001)
+    _check_seconds("wait", options.get("wait", 0.0), 0)
+    return Opening(
+        rules=rules,
+        clock=clock,
+        make_id=make_id,
+        owner=options.get("owner") or default_owner(),
+        ttl=options.get("ttl", 30.0),
+        wait=options.get("wait", 0.0),
+        channels=options.get("channels") or CHANNELS,
+        pre_step=options.get("pre_step"),
+        guard=Guard.of(
+            options.get("gateway", "strict"), options.get("root", ""), options.get("approve", "")
+        ),
+        secrets=options.get("secrets"),
+        profile=options.get("profile"),
+    )
+
+
+def _rules(options: SessionOptions) -> Rules:
+    rules = options.get("rules")
+    if rules is None:
+        window, reserve = options.get("window", 0), options.get("reserve", 0)
+        _check_units(window, reserve)
+        policy, pairing = _policy(options.get("policy")), options.get("pairing", "default")
+        return rules_for(policy, window, reserve, pairing)
+    said = {"policy", "window", "reserve", "pairing"} & set(options)
+    twice = sorted(name for name in said if options.get(name) not in (None, 0, "default"))
+    if twice:
+        raise ConfigError(f"rules stand for {twice[0]}, too: give it as one of theirs, not beside")
+    _check_units(rules.window, rules.reserve)
+    return rules
+
+
+def _check_units(window: object, reserve: object) -> None:
+    for name, units in (("window", window), ("reserve", reserve)):
+        if not isinstance(units, int) or isinstance(units, bool) or units < 0:
+            raise ConfigError(
+                f"{name}={quoted(units)} is no number of units: give a whole one, 0 for the "
+                "model's own"
+            )
+
+
+def _check_seconds(name: str, seconds: object, least: float) -> None:
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or seconds < least:
+        raise ConfigError(f"{name}={quoted(seconds)} is no number of seconds: {least} is the least")
+
+
+def _policy(given: object) -> str | Policy | None:
+    """A policy as a caller gives it: by name, by the file of its document, or as it is."""
+    if given is None or isinstance(given, Policy):
+        return given
+    if isinstance(given, str) and not given.endswith(".toml"):
+        return given
+    if not isinstance(given, str | os.PathLike):
+        raise ConfigError(
+            f"{type(given).__name__} is no policy: give the name of a built-in one, the path of a "
+            "TOML file, or what sawlog.policy_from(document) gives"
+        )
+    from sawlog.builder.selection.policydoc import policy_from_toml
+
+    file = os.fspath(cast("str | os.PathLike[str]", given))
+    try:
+        found = beginning(file, _LARGEST_POLICY)
+        if found.size > _LARGEST_POLICY:
+            raise Unreadable(f"it has more than {_LARGEST_POLICY} bytes")
+        text = found.data.decode()
+    except Absent:
+        raise ConfigError(f"the policy {quoted(file)} cannot be read: it is not there") from None
+    except (Unreadable, UnicodeDecodeError) as error:
+        raise ConfigError(f"the policy {quoted(file)} cannot be read: {error}") from error
+    try:
+        return policy_from_toml(text)
+    except InvalidPolicy as error:
+        error.add_note(f"in the policy {quoted(file)}")
+        raise
+
+
+def check_phase(policy: Policy, name: str) -> None:
+    """Raise InvalidItem for a phase that a policy with working sets has none for."""
+    for use in policy.stages:
+        if isinstance(use, Phase) and name not in (each.phase for each in use.sets):
+            known = ", ".join(each.phase for each in use.sets)
+            raise InvalidItem(
+                "unknown_phase",
+                f"the policy {policy} has no working set for {quoted(name)}: use one of {known}, "
+                "or open the session with a policy that has it",
+            )
+
+
+def default_owner() -> str:
+    """The owner's name that others are told: host and process."""
+    return f"{socket.gethostname()}:{os.getpid()}"

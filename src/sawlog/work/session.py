@@ -1,0 +1,443 @@
+"""One session at work: what an agent's loop calls, each call an append.
+
+It decides nothing: what a packet holds is the builder's word, what may be written the log's. The
+lease, the folded state and the contents are its `Driver`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from sawlog.builder.build import Sending
+from sawlog.builder.contents import text_of
+from sawlog.builder.packet import Header
+from sawlog.builder.profiles import Profile, profile_for
+from sawlog.builder.render import renderer_for
+from sawlog.builder.state import State, Waiting
+from sawlog.store.codec import sealed
+from sawlog.store.content import MediaPart, Part, TextPart
+from sawlog.store.directory import SessionRow
+from sawlog.store.envelope import Blob, NewEvent
+from sawlog.store.errors import ConfigError, InvalidEvent, StoreError, quoted
+from sawlog.store.events.base import Payload
+from sawlog.store.events.conversation import (
+    ApprovalRequested,
+    MessageSystem,
+    MessageUser,
+    ToolRequested,
+)
+from sawlog.store.events.world import Tool, ToolsChanged
+from sawlog.store.jsontext import source_of
+from sawlog.store.log import Log
+from sawlog.store.text import Text, seal
+from sawlog.work.call import Call
+from sawlog.work.checking import Checks
+from sawlog.work.child import Handing, checked_label
+from sawlog.work.credentials import Credentials
+from sawlog.work.driver import Driver
+from sawlog.work.given import names
+from sawlog.work.isolating import Isolating
+from sawlog.work.opening import Opening, check_phase
+from sawlog.work.step import Step
+from sawlog.work.stepper import Asked, Stepper
+from sawlog.work.telling import parts_of
+from sawlog.work.toolrun import ToolRun
+from sawlog.work.tools import Declared, declare_all
+from sawlog.work.window import Window
+
+APIS = {
+    "anthropic": "anthropic",
+    "openai": "openai-responses",
+    "openai-chat": "openai-chat",
+    "openai-responses": "openai-responses",
+    "deepseek": "deepseek-chat",
+    "deepseek-chat": "deepseek-chat",
+}
+"""Names that a step may be asked for under, and the API that each means."""
+
+
+class Session(Isolating):
+    """A session being written. Made by `AgentLog.session`; use it as a context manager.
+
+    It may be shared by threads: calls wait for each other and never conflict among themselves.
+    """
+
+    def __init__(self, log: Log, row: SessionRow, opened: Opening) -> None:
+        self._driver = Driver(
+            log,
+            row,
+            owner=opened.owner,
+            ttl=opened.ttl,
+            wait=opened.wait,
+            make_id=opened.make_id,
+        )
+        self._stepper = Stepper(self._driver, opened.rules, opened.clock, opened.pre_step)
+        self.channels = opened.channels
+        self.checks = Checks(self._driver, opened.guard)
+        self.credentials = Credentials(opened.secrets)
+        self._declared: dict[str, Declared] = {}
+        self._log = log
+        self._opened = opened
+
+    # --- life ----------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        self.acquire()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self.release()
+        except StoreError as trouble:
+            if error is None:
+                raise
+            # What went wrong inside matters more; the lease ends by itself.
+            error.add_note(f"and the session's lease could not be given back: {trouble}")
+
+    def acquire(self, *, wait: float | None = None) -> None:
+        """Take the lease and read where the session stands.
+
+        `wait` (seconds; None: as the session was opened with) is for another owner's lease to end.
+        Raises Leased, naming the owner, when another process drives it.
+        """
+        self._driver.acquire(self.wait if wait is None else wait)
+
+    def release(self) -> None:
+        """Give the lease back; any process may go on from here."""
+        self._driver.release()
+
+    @property
+    def wait(self) -> float:
+        """Seconds that `acquire` waits for another owner's lease to end."""
+        return self._driver.wait
+
+    @property
+    def id(self) -> str:
+        """The session's id, 32 hex digits."""
+        return self._driver.row.id.hex()
+
+    @property
+    def name(self) -> str:
+        """The session's name; empty when it has none."""
+        return self._driver.row.name or ""
+
+    @property
+    def state(self) -> State:
+        """The projector's state after the newest event that this handle knows."""
+        return self._driver.load()
+
+    # --- what is said ---------------------------------------------------------------------------
+
+    def system(self, text: str) -> None:
+        """Set the system text; text that already stands appends nothing.
+
+        Before the first step it is the header's; later it is an instruction that stands where it
+        was said, and the header's counts no more as what stands.
+        """
+        _is_text(text, "system")
+        with self._driver.lock:
+            state = self._driver.load()
+            later = self._said_later(state)
+            if seal(text)[0] in (later or [self._said(seq) for seq, _ in state.system]):
+                return
+            self._append([self._new(MessageSystem((TextPart(text),)), "system")])
+
+    def tools(self, tools: Sequence[Any]) -> None:
+        """Offer these tools: functions, JSON schemas or MCP tools; equal tools append nothing.
+
+        Raises ConfigError, naming it, for what is no tool and for a name given twice.
+        """
+        declared = declare_all(tools)
+        with self._driver.lock:
+            state = self._driver.load()
+            self._declared = {str(one.tool.name): one for one in declared}
+            wanted = tuple(one.tool for one in declared)
+            if state.tools[0]:
+                now = self.window.event(state.tools[0]).content
+                if isinstance(now, ToolsChanged) and _same_tools(now.tools, wanted):
+                    return
+            elif not wanted:
+                return
+            self._append([self._new(ToolsChanged(wanted), "harness")])
+
+    def user(self, content: str | Sequence[Part], *, key: str | None = None) -> None:
+        """Append a user message. With a key it is appended once, however often this runs.
+
+        Raises Conflict when the key was used for another content, InvalidEvent for what is
+        neither a text nor parts.
+        """
+        if key is not None:
+            _is_text(key, "key")
+        parts = (TextPart(content),) if isinstance(content, str) else parts_of(content, "user")
+        self._append([self._new(MessageUser(parts), "user", key=key)])
+
+    def media(self, data: bytes, media: str, *, name: str = "") -> MediaPart:
+        """A part that shows these bytes, such as an image, for a message or a tool's result.
+
+        `media` is the media type. The bytes go into the log with the event that holds the part.
+        """
+        return self._driver.media(data, media, name)
+
+    def append(
+        self,
+        payload: Payload,
+        *,
+        source: str = "harness",
+        step: int | None = None,
+        key: str | None = None,
+        ignorable: bool = False,
+    ) -> int:
+        """Append any event and return its seq: the way for registered event types."""
+        new = self._new(payload, source, step=step, key=key, ignorable=ignorable)
+        return self._append([new])[0]
+
+    # --- steps ----------------------------------------------------------------------------------
+
+    def step(
+        self,
+        api: str,
+        *,
+        model: str,
+        headers: dict[str, str] | None = None,
+        profile: Profile | None = None,
+        fallback_of: Step | None = None,
+        allow_waiting: bool = False,
+        allow_missing: bool = False,
+        strict: bool = False,
+        params: str | None = None,
+        **parameters: Any,
+    ) -> Step:
+        """Build the next packet and log it: it is durable before this returns.
+
+        `api` is one of `anthropic`, `openai-chat`, `openai-responses` (also `openai`),
+        `deepseek-chat`. Parameters go to the provider as they are, in this order; `params` gives
+        them as JSON text instead. `allow_missing` builds although a requirement of the task is not
+        satisfied, and says so in the packet. `strict` refuses a model without a profile of its own.
+        Raises Refused with the reason when there is no packet, NotEntered without the lease,
+        ConfigError when the session has another policy of the same name and number.
+        """
+        self._driver.drives("a step")
+        chosen = APIS.get(api)
+        if chosen is None:
+            raise ConfigError(f"there is no API {quoted(api)}: use one of {', '.join(APIS)}")
+        if not isinstance(model, str) or not model:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"{model!r} is no model's name")
+        if params is not None and parameters:
+            raise ConfigError("give the parameters either as keywords or as JSON text, not both")
+        exact = True
+        used = profile or self._opened.profile
+        if used is None or used.api != chosen:
+            used, exact = profile_for(chosen, model)
+        if strict and not exact:
+            raise ConfigError(f"no profile of its own for {model!r}: give one, or drop strict")
+        body = source_of(parameters, "parameters") if params is None else params
+        sending = Sending(
+            Header(chosen, model, body, used.named, renderer_for(chosen)),
+            used,
+            tuple(sorted((name.lower(), value) for name, value in (headers or {}).items())),
+        )
+        fallback = fallback_of.event_id if fallback_of is not None else ""
+        asked = Asked(sending, fallback, allow_waiting, allow_missing)
+        return Step(self, *self._stepper.step(asked))
+
+    # --- tools ----------------------------------------------------------------------------------
+
+    def tool(self, call: Call, *, effect: str | None = None) -> ToolRun:
+        """Run a call: as a context manager, its start is durable before, its result after.
+
+        Entering it raises ToolError when this session has no such open call, or when the call runs
+        already, waits for an approval or needs one first, as it does again when it was started by a
+        run that left no result; CallDenied, and the model is told, when it may not run.
+        """
+        declared = self._declared.get(call.name)
+        chosen = effect or (declared.tool.effect if declared else "side_effect")
+        return ToolRun(self, call, chosen)
+
+    def started(self, call: Call, effect: str) -> None:
+        """Append the verdict and the start of a call; what a ToolRun does on entry."""
+        self._driver.drives("the run of a tool")
+        self.checks.start(call, effect)
+
+    def finished(self, call: Call, payload: Payload, blobs: Sequence[Blob] = ()) -> None:
+        """Append the result of a call; what a ToolRun does on exit."""
+        with self._driver.lock:
+            self.open_call(call.event_id)
+            new = self._new(payload, _tool_source(call.name), step=call.step, blobs=blobs)
+            self._append([new])
+
+    def ended(self, call: Call) -> None:
+        """The run of a call is over, with a result or without one: it may be entered again."""
+        self.checks.ended(call.event_id)
+
+    def sending(self) -> None:
+        """Raise NotEntered unless this handle may send; what a Step asks before bytes leave."""
+        self._driver.drives("the sending of a step")
+
+    def open_call(self, event_id: str) -> Waiting:
+        """The open call of that event id. Raises ToolError when there is none."""
+        return self.checks.open(event_id)
+
+    def open_calls(self) -> list[Call]:
+        """The calls that have no result and were not denied, in the order in which they were asked
+        for. What was not checked yet is checked when it is run."""
+        with self._driver.lock:
+            calls: list[Call] = []
+            for waiting in self._driver.catch_up().waiting:
+                content = self.window.event(waiting.seq).content
+                if isinstance(content, ToolRequested) and not waiting.denied:
+                    calls.append(Call.of(self, waiting.id, waiting.step, content, self.window))
+            return calls
+
+    def ask(self, call: Call, question: str = "") -> str:
+        """Ask for approval of a call; gives the id under which it is decided."""
+        with self._driver.lock:
+            approval = self.checks.approval_id(self.checks.askable(call))
+            payload = ApprovalRequested(call.event_id, approval, question)
+            self._append([self._new(payload, "harness", step=call.step)])
+            return approval
+
+    def declared(self, name: str) -> Declared | None:
+        """The tool of that name as it was last offered through this handle."""
+        return self._declared.get(name)
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """The names of the tools that were last offered through this handle."""
+        return tuple(self._declared)
+
+    # --- sub-agents ------------------------------------------------------------------------------
+
+    def child(self, name: str, task: str, *, required_for: Iterable[str] = ()) -> ChildSession:
+        """A session of its own for a part of the work, new or continued; enter it to drive it.
+
+        It has this session's rules and guards, a log of its own, and of this session the task
+        alone. What comes back is its `hand_over`: a result, evidence and open questions, checked
+        and bounded, as an item of the channel `handover`, which may satisfy the requirements named
+        in `required_for`. Nothing else of it enters this session.
+        """
+        label = checked_label(name)
+        needs = names(required_for, "required_for")
+        row = self._log.session(f"{self.name or self.id}/{label}", create=True)
+        opened = msgspec.structs.replace(self._opened, pre_step=None)
+        return ChildSession(self, label, task, needs, self._log, row, opened)
+
+    def _check_phase(self, name: str) -> None:
+        policy = self._opened.rules.selection if name else None
+        if policy is not None:
+            check_phase(policy, name)
+
+    # --- the log underneath ----------------------------------------------------------------------
+
+    def record(self, events: Sequence[NewEvent], *, of_step: int | None = None) -> tuple[int, ...]:
+        """Append prepared events under this handle's lease; gives their seqs.
+
+        With `of_step` they belong to that step: raises StepEnded when it has its end already.
+        """
+        return self._append(events, of_step=of_step)
+
+    def new(
+        self,
+        payload: Payload,
+        source: str,
+        *,
+        step: int | None = None,
+        blobs: Sequence[Blob] = (),
+    ) -> NewEvent:
+        """An event ready for `record`."""
+        return self._new(payload, source, step=step, blobs=blobs)
+
+    @property
+    def window(self) -> Window:
+        """The contents that this handle reads packets from."""
+        return self._driver.window
+
+    def _new(self, payload: Payload, source: str, **options: Any) -> NewEvent:
+        return self._driver.new(payload, source, **options)
+
+    def _append(self, events: Sequence[NewEvent], **options: Any) -> tuple[int, ...]:
+        return self._driver.append(events, **options)
+
+    def _said(self, seq: int) -> Text:
+        """A system text as it is stored, which is the same value for the same text."""
+        content = self.window.event(seq).content
+        if not isinstance(content, MessageSystem):
+            return ""
+        texts = [part.text for part in content.parts if isinstance(part, TextPart)]
+        if len(texts) == 1:
+            return texts[0]
+        return seal("".join(text_of(text, self.window) for text in texts))[0]
+
+    def _said_later(self, state: State) -> list[Text]:
+        """System texts that stand in the history, as far as packets show it."""
+        self.window.prefetch(state.sent)
+        shown = [ref.seq for ref in state.sent if ref.section == "history" and ref.part == 1]
+        shown += [one.seq for one in state.news if one.kind == "message.system"]
+        events = [self.window.event(seq) for seq in shown if seq]
+        return [
+            self._said(event.seq)
+            for event in events
+            if event.source == "system" and isinstance(event.content, MessageSystem)
+        ]
+
+
+class ChildSession(Handing, Session):
+    """A session that works for another one. Made by `Session.child`; a context manager.
+
+    It is one like any other, with tools, steps and a lease of its own, and knows nothing of its
+    parent but the task.
+    """
+
+    def __init__(
+        self,
+        parent: Session,
+        label: str,
+        task: str,
+        required_for: tuple[str, ...],
+        log: Log,
+        row: SessionRow,
+        opened: Opening,
+    ) -> None:
+        super().__init__(log, row, opened)
+        self._driver.parent = parent.id
+        self._parent = parent
+        self._label = label
+        self._required_for = required_for
+        self._task_given = task
+
+    def acquire(self, *, wait: float | None = None) -> None:
+        """Take the lease; the first time the task becomes the child's first message.
+
+        Raises Conflict when a child of this name was given another task.
+        """
+        super().acquire(wait=wait)
+        try:
+            task = MessageUser((TextPart(self._task_given),), origin="parent")
+            self._append([self._new(task, "harness", key="child.task")])
+        except BaseException:
+            self.release()
+            raise
+
+
+def _is_text(value: object, path: str) -> None:
+    """Raise InvalidEvent for what is no text, while there is still a name to give it."""
+    if not isinstance(value, str):
+        raise InvalidEvent(f"{type(value).__name__} is no text", path=path)
+
+
+def _same_tools(now: tuple[Tool, ...], wanted: tuple[Tool, ...]) -> bool:
+    stored, _ = sealed(ToolsChanged(wanted))
+    return isinstance(stored, ToolsChanged) and now == stored.tools
+
+
+def _tool_source(name: str) -> str:
+    plain = name.isascii() and not any(c <= " " or c == "\x7f" for c in name) and len(name) <= 200
+    return f"tool:{name}" if name and plain else "tool:unnamed"

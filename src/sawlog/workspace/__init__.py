@@ -1,0 +1,1 @@
+"""The files around an agent: looked at, compared, watched, read for instructions."""
