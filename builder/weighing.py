@@ -119,6 +119,7 @@ def weigh(
     known: Known,
     contents: Contents,
 ) -> Weighed:
+    """Put what may `matter`, and what is like it `among` all offers, through the stages."""
     weigh = sorted(known.with_all_like(matter, among))
     items = {seq: candidate_now(state, offers[seq], known.items[seq], shown) for seq in weigh}
     for cap in (use for use in policy.stages if isinstance(use, Cap)):
