@@ -67,6 +67,11 @@ def test_watch_once_records_what_changed_before(reader: str, root: Path) -> None
     assert "--session" in one_sentence(sawlog("--store", reader, "watch", root))
 
 
+def _interruptible() -> None:
+    # A shell starts what runs in the background with this signal ignored, and children inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def test_watch_tells_of_changes_as_they_happen_until_it_is_ended(reader: str, root: Path) -> None:
     command = [sys.executable, "-P", "-m", "sawlog", "--store", reader]
     with subprocess.Popen(
@@ -75,14 +80,16 @@ def test_watch_tells_of_changes_as_they_happen_until_it_is_ended(reader: str, ro
         stderr=subprocess.PIPE,
         text=True,
         env=dict(os.environ),
+        preexec_fn=_interruptible,
     ) as process:
         assert process.stdout is not None and process.stderr is not None
         try:
             assert "Ctrl-C ends it" in process.stderr.readline()
             (root / "a.py").write_text("two")
             line = json.loads(process.stdout.readline())
-        finally:
             process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 0
+            assert process.wait(timeout=30) == 0
+        finally:
+            process.kill()
     assert (line["path"], line["version"]) == ("a.py", hashlib.sha256(b"two").hexdigest())
     assert sawlog("--store", reader, "stale", "reader").code == 1
