@@ -156,10 +156,11 @@ def test_a_result_that_no_call_asked_for(log: AgentLog) -> None:
 def test_a_late_result_is_there_as_news(log: AgentLog) -> None:
     with log.session("task") as s:
         call = one(s)
-        s.tool(call).start()
+        run = s.tool(call)
+        run.start()
         next_step(s, "openai-chat").send(talker())
-        with s.tool(call) as run:
-            run.result("at last")
+        run.result("at last")
+        run.finish()
         next_step(s, "openai-chat")
     [late] = log.read("task").steps[3].why("at last")
     assert (late.present, late.form, late.seen_first) == (True, "late", 3)

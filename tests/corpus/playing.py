@@ -176,7 +176,8 @@ class Player:
             client = _client(self.foreign.api, self.provider)
             events = events_of(self.foreign)
             while True:
-                with self.log.session(self.name, profile=self._profile) as session:
+                # The file's calls ran where it was written: no gateway of today has a say in that.
+                with self.log.session(self.name, profile=self._profile, gateway=None) as session:
                     if not self._play(session, client, events):
                         return
 
