@@ -141,9 +141,12 @@ def crc(tenant: str, row: SessionRow) -> int:
 
 
 def fits(tenant: str, row: Row) -> bool:
-    """True when a row's check number is that of a session of this tenant."""
-    found: bool = row[13] == _crc(tenant, *row[1:4], *row[6:10], *row[11:13])
-    return found
+    """True when a row's check number is that of a session of this tenant.
+
+    Rows that the first releases wrote leave the lease's end out; their next lease lets it in.
+    """
+    whole = _crc(tenant, *row[1:4], *row[6:10], *row[11:13])
+    return row[13] in (whole, _crc(tenant, *row[1:4], *row[6:8], row[9], *row[11:13]))
 
 
 def _crc(*values: object) -> int:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import zlib
 
+import msgspec
 import pytest
 
+from sawlog.store.checked import directory_damage
 from sawlog.store.codec import genesis
 from sawlog.store.errors import Conflict, InvalidEvent, NoSession
 from sawlog.store.log import Log
@@ -89,3 +92,21 @@ def test_another_tenant_sees_nothing(log: Log) -> None:
             call()
     assert other.session("s", create=True).id != session.id
     assert other.session(id=session.id, create=True).id == session.id
+
+
+def test_a_row_whose_check_number_leaves_the_leases_end_out_still_fits(log: Log) -> None:
+    """As the first releases wrote it; from its next lease on the end is part of it."""
+    row = log.session("old", create=True)
+    log.append(row, [deed("before")])
+    named = (log.tenant, row.id, row.name, row.source_id, row.fence, row.owner)
+    first = zlib.crc32(msgspec.msgpack.encode((*named, row.created_at, row.parent, None)))
+    with log.database.write() as tx:
+        assert tx.run("UPDATE sawlog.sessions SET crc = ? WHERE sid = ?", (first, row.sid)) == 1
+    assert not directory_damage(log)
+    log.append(row, [deed("and after")])
+    lease = log.leases.acquire(row.id, "one", 60)
+    assert not directory_damage(log)
+    with log.database.write() as tx:
+        later = (lease.expires_at + 1, row.sid)
+        assert tx.run("UPDATE sawlog.sessions SET expires_at = ? WHERE sid = ?", later) == 1
+    assert directory_damage(log)
