@@ -88,7 +88,7 @@ def test_the_order_in_which_candidates_arrive_between_two_packets_does_not_matte
     assert shown[0] == shown[1]
 
 
-# --- must-show 3 ----------------------------------------------------------------------------------
+# --- a larger window loses nothing ---
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=HEALTH)
@@ -125,7 +125,7 @@ def test_must_show_3_a_larger_window_never_loses_a_requirement(
     assert fitted
 
 
-# --- must-show 5 ----------------------------------------------------------------------------------
+# --- hostile text stays in its frame ---
 
 MARK = "MARK"
 HOSTILE = (

@@ -456,7 +456,7 @@ def test_once_is_shown_once_even_when_a_cut_comes_first() -> None:
     assert {"for", "now"} <= set(texts(built))
 
 
-# --- must-show 6 ----------------------------------------------------------------------------------
+# --- random histories ---
 
 HISTORIES = int(os.environ.get("SAWLOG_TEST_LOGS", "10000")) // 10
 PATHS = ("a.py", "b.py")

@@ -1,4 +1,4 @@
-"""case: a recorded step as a line that policies are compared on (must-show 15)."""
+"""case: a recorded step as a line that policies are compared on."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def made(store: str, *arguments: str) -> dict[str, Any]:
     return line
 
 
-# --- must-show 15 ---------------------------------------------------------------------------------
+# --- two policies compared ---
 
 
 def test_a_real_step_fails_under_dump_all_and_passes_under_default(

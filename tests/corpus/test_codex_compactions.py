@@ -1,4 +1,4 @@
-"""After a Codex compaction the history is the file's `replacement_history` (must-show 4).
+"""After a Codex compaction the history is the file's `replacement_history`.
 
 What the file says the model was shown is read here from its raw JSON: response items in order, and
 at each compaction the list that takes their place.

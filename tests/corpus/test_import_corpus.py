@@ -1,4 +1,4 @@
-"""Every real transcript imports, verifies by every path and renders for every API (must-show 2)."""
+"""Every real transcript imports, verifies by every path and renders for every API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real transcripts played live: no request refused, every byte recorded and replayed (must-show 3).
+"""Real transcripts played live: no request refused, every byte recorded and replayed.
 
 The fake provider signs thinking and reasoning over the prefix that it received, so a request whose
 history is not what it was is refused.

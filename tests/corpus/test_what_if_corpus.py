@@ -15,7 +15,7 @@ from tests.corpus.test_import_corpus import BEGUN_BEFORE, every_file
 
 @every_file
 def test_under_half_the_budget_every_packet_is_taken(file: Path, log: AgentLog) -> None:
-    """Must-show 8: it completes, the API takes each packet, what fell out has a name."""
+    """It completes, the API takes each packet, what fell out has a name."""
     for one in import_path(log, file):
         recorded = log.read(one.session)
         as_is = recorded.what_if()
@@ -38,7 +38,7 @@ def test_under_half_the_budget_every_packet_is_taken(file: Path, log: AgentLog) 
 
 @every_file
 def test_every_break_of_the_prefix_has_a_cause(file: Path, log: AgentLog) -> None:
-    """Must-show 9: what is not kept of a packet is named by what the log says happened."""
+    """What is not kept of a packet is named by what the log says happened."""
     for one in import_path(log, file):
         found = log.read(one.session).stability()
         assert len(found.steps) == max(0, one.steps - BEGUN_BEFORE.get(file.stem, 0) - 1)

@@ -550,7 +550,7 @@ def test_s0_82_a_secret_is_offered_as_a_handle_and_is_nowhere(log: AgentLog) -> 
     assert value not in "".join(map(repr, log.read("task").events()))
 
 
-# --- must-show 10: one fact, lost in each way -----------------------------------------------------
+# --- S2-03: one fact, lost in each way -----------------------------------------------------
 
 
 def lost(log: AgentLog, way: str) -> tuple[str, str]:
