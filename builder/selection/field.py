@@ -29,13 +29,15 @@ class Field(msgspec.Struct, frozen=True):
 
     `came` is everything, `items` what is still in. `settled` names groups that supersession took
     care of. `bucket` and `ranking` are ids in the order in which room is given; `chosen` is what
-    got it, in order, None before that.
+    got it, in order, None before that. `topics_from` is the trust from which a candidate stands
+    for a topic, None where the policy asks for no topics.
     """
 
     came: tuple[Candidate, ...]
     items: tuple[Candidate, ...]
     measure: Named
     available: int
+    topics_from: int | None = None
     verdicts: tuple[Verdict, ...] = ()
     marks: tuple[tuple[str, str], ...] = ()
     notes: tuple[tuple[str, str], ...] = ()

@@ -11,6 +11,7 @@ import hashlib
 import msgspec
 
 from sawlog.builder.item import canonical_json
+from sawlog.builder.selection.candidate import ZONES
 from sawlog.builder.selection.choosing import Cap, Phase, Rank, Relevance, Required
 from sawlog.builder.selection.eligibility import (
     Clearance,
@@ -120,6 +121,8 @@ def check_stages(stages: tuple[StageUse, ...]) -> None:
                 f"a cap of {use.units} leaves no room for its notice: use {LEAST_CAP} or more",
                 path=f"stages[{at}].units",
             )
+        if isinstance(use, Budget):
+            _check_bounds(use, f"stages[{at}]")
         if isinstance(use, Relevance) and not 0 <= use.minimum <= 1000:
             raise InvalidPolicy(
                 f"relevance is per mille, 0 to 1000, not {use.minimum}",
@@ -139,6 +142,31 @@ def check_stages(stages: tuple[StageUse, ...]) -> None:
     if Completeness not in kinds:
         raise InvalidPolicy(
             f"{name_of(Completeness)} is not there: what is missing would go untold", path="stages"
+        )
+
+
+def _check_bounds(use: Budget, path: str) -> None:
+    zones: set[str] = set()
+    for at, bound in enumerate(use.bounds):
+        if bound.zone not in ZONES:
+            raise InvalidPolicy(
+                f"there is no zone {quoted(bound.zone)}: use one of {', '.join(ZONES)}",
+                path=f"{path}.bounds[{at}].zone",
+            )
+        if bound.zone in zones:
+            raise InvalidPolicy(
+                f"the zone {bound.zone} has two bounds: give it one", path=f"{path}.bounds[{at}]"
+            )
+        if bound.units < 0:
+            raise InvalidPolicy(
+                f"a bound counts units from 0, not {bound.units}",
+                path=f"{path}.bounds[{at}].units",
+            )
+        zones.add(bound.zone)
+    if use.bounds and not use.zones:
+        raise InvalidPolicy(
+            "bounds would hold nothing without zones: leave zones = false out",
+            path=f"{path}.bounds",
         )
 
 

@@ -20,6 +20,7 @@ from sawlog.builder.selection.field import Use
 from sawlog.builder.selection.measure import ITEM_MEASURES
 from sawlog.builder.selection.policy import POLICIES, Policy
 from sawlog.builder.selection.stages import STAGES, StageUse, name_of
+from sawlog.builder.selection.walks import Zone, ZoneBound
 from sawlog.store.errors import InvalidPolicy, quoted
 from sawlog.store.events.base import Named
 
@@ -36,6 +37,14 @@ class _WorkingSet(BaseModel):
     roles: tuple[str, ...]
 
 
+class _ZoneBound(BaseModel):
+    """A zone and the most that it takes."""
+
+    model_config = _STRICT
+    zone: Zone
+    units: int = Field(ge=0)
+
+
 class _Document(BaseModel):
     """A policy's head, its stages still as they were written."""
 
@@ -49,6 +58,7 @@ class _Document(BaseModel):
 _KINDS: dict[Any, Any] = {
     int: Annotated[int, Field(ge=0)],
     tuple[WorkingSet, ...]: tuple[_WorkingSet, ...],
+    tuple[ZoneBound, ...]: tuple[_ZoneBound, ...],
 }
 """What a parameter of a struct is in a document, where it is not the same."""
 

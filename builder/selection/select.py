@@ -6,10 +6,12 @@ from collections.abc import Iterable
 
 import msgspec
 
+from sawlog.builder.item import TRUST_RANK
 from sawlog.builder.selection.candidate import ZONES, Candidate, digest_of, zone_of
 from sawlog.builder.selection.field import Field, joined
 from sawlog.builder.selection.measure import measured
 from sawlog.builder.selection.merging import merged
+from sawlog.builder.selection.ordering import Completeness
 from sawlog.builder.selection.policy import Policy
 from sawlog.builder.selection.stages import STAGES
 from sawlog.builder.selection.task import Task
@@ -28,7 +30,7 @@ def select(policy: Policy, task: Task, candidates: Iterable[Candidate]) -> Selec
     Refused (`cannot_fit`) when the task leaves no room at all.
     """
     came = measured(united(candidates), policy.measure)
-    field = Field(came, came, policy.measure, task.available)
+    field = Field(came, came, policy.measure, task.available, _topics_from(policy))
     for use in policy.stages:
         field = STAGES[type(use)](field, task, use)
     chosen = field.chosen or ()
@@ -45,6 +47,12 @@ def select(policy: Policy, task: Task, candidates: Iterable[Candidate]) -> Selec
             (zone, sum(one.units for one in chosen if zone_of(one) == zone)) for zone in ZONES
         ),
     )
+
+
+def _topics_from(policy: Policy) -> int | None:
+    """The trust from which the policy takes a candidate for evidence of a topic."""
+    asks = [use for use in policy.stages if isinstance(use, Completeness)]
+    return TRUST_RANK[asks[-1].topics_from] if asks[-1].topics else None
 
 
 def united(candidates: Iterable[Candidate]) -> list[Candidate]:

@@ -26,7 +26,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     in every packet and `reserve` is kept for the reply (S3-02). `requirements` and `topics` must
     be satisfied by what is selected. `as_of` is a date or microseconds UTC. `workspace` says which
     files are in which version now. `zones` bounds zones in units; a zone without one may take
-    all that is left. Raises InvalidItem: `negative_budget`, `duplicate_section_kind`, …
+    all that is left. `standing` is what stands in the packet already and counts in its zone
+    whatever is chosen: (id, zone, units). Raises InvalidItem: `negative_budget`,
+    `duplicate_section_kind`, …
     """
 
     budget: int
@@ -48,6 +50,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     phase: str = ""
     section_order: tuple[str, ...] = ()
     zones: tuple[tuple[str, int], ...] = ()
+    standing: tuple[tuple[str, str, int], ...] = ()
     workspace: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
