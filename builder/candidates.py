@@ -14,6 +14,7 @@ from sawlog.builder import freshness
 from sawlog.builder.contents import Contents, text_of
 from sawlog.builder.facts import Offer
 from sawlog.builder.forms import show
+from sawlog.builder.forms_around import item_form
 from sawlog.builder.item import (
     AUTHORITY_RANK,
     RETENTION_RANK,
@@ -76,7 +77,7 @@ class Known:
 
     def refs_of(self, offer: Offer, limit: int, contents: Contents) -> list[Ref]:
         """The entries that show an item, its text cut to `limit` units unless that is 0."""
-        return self._within(offer, limit, contents)[0] if limit else plain_refs(offer)
+        return self._within(offer, limit, contents)[0] if limit else plain_refs(offer, contents)
 
     def _within(self, offer: Offer, limit: int, contents: Contents) -> tuple[list[Ref], int]:
         found = self._cut.get((offer.seq, limit))
@@ -175,14 +176,15 @@ def _read(offer: Offer, contents: Contents, measure: Measure) -> Candidate:
     if not all(isinstance(part, TextPart | MediaPart) for part in content.parts):
         raise InvalidItem("unknown_part", f"the item of event {offer.seq} has parts of no item")
     texts = [part.text for part in content.parts if isinstance(part, TextPart)]
-    entries = [show(ref, contents, None) for ref in plain_refs(offer)]
+    entries = [show(ref, contents, None) for ref in plain_refs(offer, contents)]
     whole = "".join(entry.text for entry in entries)
     path = text_of(content.path, contents)
     until = content.valid_until
     if content.ttl:
         ends = event.occurred_at + content.ttl
         until = min(until, ends) if until else ends
-    single = len(texts) == 1 == len(content.parts)
+    # What a preview shows is another text than the whole: neither stands for the other.
+    single = len(texts) == 1 == len(content.parts) and item_form(content.parts[0]) == 1
     return Candidate(
         id=id_of(offer.seq),
         kind=label.kind,
@@ -215,8 +217,12 @@ def _read(offer: Offer, contents: Contents, measure: Measure) -> Candidate:
     )
 
 
-def plain_refs(offer: Offer) -> list[Ref]:
-    return [Ref("history", offer.seq, part, "item") for part in range(1, offer.parts + 1)]
+def plain_refs(offer: Offer, contents: Contents) -> list[Ref]:
+    content = contents.event(offer.seq).content
+    parts = content.parts if isinstance(content, ItemOffered) else ()
+    return [
+        Ref("history", offer.seq, at, "item", item_form(part)) for at, part in enumerate(parts, 1)
+    ]
 
 
 def _cut(offer: Offer, limit: int, contents: Contents, measure: Measure) -> tuple[list[Ref], int]:
@@ -224,7 +230,7 @@ def _cut(offer: Offer, limit: int, contents: Contents, measure: Measure) -> tupl
     left = limit
     total = 0
     out: list[Ref] = []
-    for ref in plain_refs(offer):
+    for ref in plain_refs(offer, contents):
         whole = show(ref, contents, None)
         units = measure(whole)
         if units > left:

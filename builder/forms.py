@@ -350,6 +350,7 @@ FORMS: dict[tuple[str, int], Form] = {
     ("stale", 1): forms_around.stale,
     ("outdated", 1): forms_around.outdated,
     ("item", 1): forms_around.item,
+    ("item", 2): forms_around.item_preview,
     ("missing", 1): forms_around.missing,
     ("full", 1): _full,
     ("preview", 1): _preview,

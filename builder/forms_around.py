@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from sawlog.builder.contents import Contents, blob_of, text_of
+from sawlog.builder.contents import Contents, blob_of, preview_of, text_of
 from sawlog.builder.facts import GOAL
 from sawlog.builder.packet import Entry
 from sawlog.builder.state import Ref
@@ -21,6 +21,7 @@ from sawlog.store.events.conversation import ToolFinished
 from sawlog.store.events.items import ItemOffered, ItemWithdrawn, TaskSet
 from sawlog.store.events.world import ObservationRecorded, WorldChanged
 from sawlog.store.jsontext import source_of
+from sawlog.store.text import TextObject
 
 _encode = msgspec.json.Encoder().encode
 
@@ -128,6 +129,31 @@ _TRUSTED = ("trusted_source", "verified")
 
 def item(ref: Ref, contents: Contents, before: Entry | None) -> Entry:
     """An item: framed as what its channel made it, never as more; `keep` cuts its text."""
+    entry, content = _framed(ref, contents)
+    return _filled(entry, content.parts[ref.part - 1], ref, content, contents)
+
+
+def item_preview(ref: Ref, contents: Contents, before: Entry | None) -> Entry:
+    """The same of a text that was offered to be shown as a preview; `keep` cuts that."""
+    entry, content = _framed(ref, contents)
+    part = content.parts[ref.part - 1]
+    if not isinstance(part, TextPart) or isinstance(part.text, str):
+        raise UnknownNumber(f"part {ref.part} of the item of event {ref.seq} is no preview")
+    text = preview_of(part.text)
+    keep = dict(ref.args).get("keep")
+    if keep is not None and len(text) > int(keep):
+        whole = f"sha256:{part.text.blob}, {part.text.size} bytes"
+        text = f"{text[: int(keep)]}\n[the rest is left out here; the whole text is {whole}]"
+    return replace(entry, text=text)
+
+
+def item_form(part: Part) -> int:
+    """The number of the form that shows this part of an item: 2 for a preview."""
+    text = part.text if isinstance(part, TextPart) else ""
+    return 2 if isinstance(text, TextObject) and text.is_preview else 1
+
+
+def _framed(ref: Ref, contents: Contents) -> tuple[Entry, ItemOffered]:
     content = contents.event(ref.seq).content
     if not isinstance(content, ItemOffered):
         raise UnknownNumber(f"event {ref.seq} is no item")
@@ -135,8 +161,7 @@ def item(ref: Ref, contents: Contents, before: Entry | None) -> Entry:
     trust = "trusted" if label.trust in _TRUSTED else "untrusted"
     kind = _KINDS.get(label.kind, "observation") if trust == "trusted" else "observation"
     entry = _notice(ref, kind, _item_name(contents.event(ref.seq), contents), "")
-    entry = replace(entry, trust=trust, first=ref.part == 1)
-    return _filled(entry, content.parts[ref.part - 1], ref, content, contents)
+    return replace(entry, trust=trust, first=ref.part == 1), content
 
 
 def _filled(entry: Entry, part: Part, ref: Ref, item: ItemOffered, contents: Contents) -> Entry:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sawlog.store.events.registry import event
     from sawlog.store.objects import FileObjects
     from sawlog.work.call import Call
+    from sawlog.work.loading import LOADING, just_in_time
     from sawlog.work.session import Session
     from sawlog.work.step import Reply, Step
     from sawlog.work.toolrun import ToolRun
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHANNELS",
+    "LOADING",
     "AgentLog",
     "Authority",
     "Call",
@@ -55,6 +57,7 @@ __all__ = [
     "__version__",
     "errors",
     "event",
+    "just_in_time",
     "open",
     "policy_from",
     "policy_from_toml",
@@ -74,6 +77,7 @@ _EXPORTS: dict[str, str] = {
     "FileObjects": "sawlog.store.objects",
     "GatewayVerdict": "sawlog.builder.gateway",
     "Kind": "sawlog.builder.item",
+    "LOADING": "sawlog.work.loading",
     "Profile": "sawlog.builder.profiles",
     "Recorded": "sawlog.audit.recorded",
     "RecordedStep": "sawlog.audit.recorded",
@@ -88,6 +92,7 @@ _EXPORTS: dict[str, str] = {
     "Trust": "sawlog.builder.item",
     "errors": "sawlog.errors",
     "event": "sawlog.store.events.registry",
+    "just_in_time": "sawlog.work.loading",
     "open": "sawlog.agentlog",
     "policy_from": "sawlog.builder.selection.policydoc",
     "policy_from_toml": "sawlog.builder.selection.policydoc",

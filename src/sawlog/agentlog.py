@@ -112,8 +112,9 @@ class AgentLog:
         `window` and `reserve` bound its packets, in units of the measure (about tokens); 0 takes
         the model's. `policy` chooses what packets show: a built-in one by name, the path of a TOML
         file, or what `sawlog.policy_from_toml` gives; `pairing` is `default` or `codex`.
-        `channels` are those that items may come through; `pre_step` looks at what a step takes
-        out of the inbox.
+        `channels` are those that items may come through, and `loading` says by channel how: as
+        `preload`, `never`, or by what `sawlog.just_in_time` gives; `sawlog.LOADING` holds for the
+        rest. `pre_step` looks at what a step takes out of the inbox.
         `gateway` checks each call before it may run: `strict`, a function of your own, or None for
         no check. `root` is the absolute folder that absolute paths in calls may lead into.
         `approve="side_effects"` lets a call with side effects run only once `ask` was answered.

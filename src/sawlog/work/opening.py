@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal, TypedDict, cast
 
 import msgspec
@@ -18,6 +18,7 @@ from sawlog.store.errors import ConfigError, InvalidItem, InvalidPolicy, quoted
 from sawlog.work.checking import Gateway, Guard
 from sawlog.work.claims import PreStep
 from sawlog.work.credentials import Secrets
+from sawlog.work.loading import LOADING, Load, Loadings, loading_for
 from sawlog.workspace.files import Absent, Unreadable, beginning
 
 _LARGEST_POLICY = 1024 * 1024
@@ -32,6 +33,7 @@ class SessionOptions(TypedDict, total=False):
     window: int
     reserve: int
     channels: Channels | None
+    loading: Loadings | None
     pre_step: PreStep | None
     gateway: Gateway | Literal["strict"] | None
     root: str | os.PathLike[str]
@@ -53,6 +55,7 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
     ttl: float = 30.0
     wait: float = 0.0
     channels: Channels = CHANNELS
+    loading: Mapping[str, Load] = LOADING
     pre_step: PreStep | None = None
     guard: Guard = Guard()
     secrets: Secrets | None = None
@@ -71,6 +74,7 @@ def opening(
     rules = _rules(options)
     _check_seconds("ttl", options.get("ttl", 30.0), 0.001)
     _check_seconds("wait", options.get("wait", 0.0), 0)
+    channels = options.get("channels") or CHANNELS
     return Opening(
         rules=rules,
         clock=clock,
@@ -78,7 +82,8 @@ def opening(
         owner=options.get("owner") or default_owner(),
         ttl=options.get("ttl", 30.0),
         wait=options.get("wait", 0.0),
-        channels=options.get("channels") or CHANNELS,
+        channels=channels,
+        loading=loading_for(options.get("loading"), channels),
         pre_step=options.get("pre_step"),
         guard=Guard.of(
             options.get("gateway", "strict"), options.get("root", ""), options.get("approve", "")

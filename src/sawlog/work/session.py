@@ -77,6 +77,7 @@ class Session(Isolating):
         )
         self._stepper = Stepper(self._driver, opened.rules, opened.clock, opened.pre_step)
         self.channels = opened.channels
+        self.loading = opened.loading
         self.checks = Checks(self._driver, opened.guard)
         self.credentials = Credentials(opened.secrets)
         self._declared: dict[str, Declared] = {}

@@ -13,10 +13,11 @@ from msgspec.structs import replace
 from sawlog.builder.channels import CHANNELS, Channels
 from sawlog.builder.contents import text_of
 from sawlog.builder.facts import GOAL
-from sawlog.builder.item import Sensitivity
+from sawlog.builder.item import Retention, Sensitivity
 from sawlog.builder.world import digest_of
 from sawlog.store.codec import sealed
 from sawlog.store.content import Part, TextPart
+from sawlog.store.envelope import Blob
 from sawlog.store.errors import ConfigError, InvalidEvent, InvalidItem, quoted
 from sawlog.store.events.base import Payload
 from sawlog.store.events.inbox import InboxCancelled, InboxInjected
@@ -27,6 +28,7 @@ from sawlog.store.jsontext import source_of
 from sawlog.store.text import seal
 from sawlog.work.driver import Driver
 from sawlog.work.given import Moment, Span, moment, names, of_item, span
+from sawlog.work.loading import LOADING, Load, shortened
 
 Target = Literal["next-step", "next-turn"]
 
@@ -37,6 +39,8 @@ class Telling:
     _driver: Driver
     channels: Channels = CHANNELS
     """The channels that items may come through; `Channels.extended` adds a caller's own."""
+    loading: Mapping[str, Load] = LOADING
+    """How the items of each channel come in; see `sawlog.work.loading`."""
 
     # --- the task --------------------------------------------------------------------------------
 
@@ -199,10 +203,21 @@ class Telling:
         `secret` channel brings is a `handle` and never a value. `valid_until` is a datetime with
         its zone, or microseconds UTC since 1970; `ttl`, how long it holds from now, and `took`,
         how long the fetching took, are timedeltas or microseconds; `relevance` is per mille.
+        What its channel loads just in time is shown shortened when it is long, unless it is
+        required; what it never loads has a handle alone, as a secret has.
         Raises InvalidItem with the rule's code.
         """
         labels = self.channels[channel]
-        parts = self._item_parts(content, labels.sensitivity, handle, source_id)
+        row = self.loading[channel]
+        never = row.when == "never"
+        if never and labels.sensitivity != Sensitivity.SECRET and (content or not handle):
+            raise InvalidItem(
+                "never_loaded",
+                f"the channel {quoted(channel)} is never loaded in this session: give a handle and "
+                "no text, or open the session with another loading of it",
+            )
+        sensitivity = str(Sensitivity.SECRET if never else labels.sensitivity)
+        parts = self._item_parts(content, sensitivity, handle, source_id)
         if labels.located and not locator.strip(" \t\r\n"):
             raise InvalidItem(
                 "missing_source_context",
@@ -214,6 +229,13 @@ class Telling:
             raise InvalidItem(
                 "relevance_out_of_range", f"relevance is per mille, 0 to 1000, not {relevance}"
             )
+        required_for = names(required_for, "required_for", of_item)
+        blobs: list[Blob] = []
+        until, holds = moment(valid_until, "valid_until"), span(ttl, "ttl")
+        if row.when == "just_in_time":
+            if not (required_for or labels.retention == Retention.REQUIRED):
+                parts, blobs = shortened(parts, row)
+            holds = holds or (0 if until else row.ttl)
         item = ItemOffered(
             parts=parts,
             label=Label(
@@ -221,7 +243,7 @@ class Telling:
                 str(labels.authority),
                 str(labels.trust),
                 str(labels.retention),
-                str(labels.sensitivity),
+                sensitivity,
             ),
             source_id=source_id,
             version=version,
@@ -234,9 +256,9 @@ class Telling:
             task=task,
             tenant=tenant,
             topics=names(topics, "topics", of_item),
-            required_for=names(required_for, "required_for", of_item),
-            valid_until=moment(valid_until, "valid_until"),
-            ttl=span(ttl, "ttl"),
+            required_for=required_for,
+            valid_until=until,
+            ttl=holds,
             relevance=relevance,
             canonical=canonical,
             role=role,
@@ -245,7 +267,7 @@ class Telling:
             took=span(took, "took", least=0, none=-1),
         )
         with self._driver.lock:
-            return self._tell(item, source=channel, key=key)
+            return self._tell(item, source=channel, key=key, blobs=blobs)
 
     def _item_parts(
         self, content: str | Sequence[Part], sensitivity: str, handle: str, source_id: str
@@ -325,8 +347,15 @@ class Telling:
 
     # --- appending -------------------------------------------------------------------------------
 
-    def _tell(self, payload: Payload, *, source: str = "harness", key: str | None = None) -> str:
-        new = self._driver.new(payload, source, key=key)
+    def _tell(
+        self,
+        payload: Payload,
+        *,
+        source: str = "harness",
+        key: str | None = None,
+        blobs: Sequence[Blob] = (),
+    ) -> str:
+        new = self._driver.new(payload, source, key=key, blobs=blobs)
         self._driver.append([new])
         assert new.id is not None
         return new.id.hex()
