@@ -6,7 +6,7 @@ it is told by the state and never by the item.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
 
@@ -27,7 +27,9 @@ from sawlog.builder.packet import Entry
 from sawlog.builder.selection.candidate import Candidate
 from sawlog.builder.selection.keys import instant
 from sawlog.builder.selection.task import Task
+from sawlog.builder.standing import Standing
 from sawlog.builder.state import Args, Ref, State
+from sawlog.builder.vec import Vec
 from sawlog.builder.world import digest_of
 from sawlog.store.content import MediaPart, TextPart
 from sawlog.store.errors import InvalidItem
@@ -47,6 +49,7 @@ class Known:
         self.items: dict[int, Candidate] = {}
         self.odd: dict[int, str] = {}
         self.ends: dict[int, int] = {}
+        self._standing = Standing()
         self._alike: dict[tuple[str, str, str], list[int]] = {}
         self._measure: Measure | None = None
         self._cut: dict[tuple[int, int], tuple[list[Ref], int]] = {}
@@ -78,6 +81,11 @@ class Known:
     def refs_of(self, offer: Offer, limit: int, contents: Contents) -> list[Ref]:
         """The entries that show an item, its text cut to `limit` units unless that is 0."""
         return self._within(offer, limit, contents)[0] if limit else plain_refs(offer, contents)
+
+    def standing(self, sent: Vec[Ref], contents: Contents) -> Mapping[int, int]:
+        """What each item takes that stands among these entries, by seq. Raises BlobMissing."""
+        assert self._measure is not None, "what stands there was read before"
+        return self._standing.units(sent, contents, self._measure)
 
     def _within(self, offer: Offer, limit: int, contents: Contents) -> tuple[list[Ref], int]:
         found = self._cut.get((offer.seq, limit))

@@ -21,6 +21,7 @@ from sawlog.builder.candidates import (
 )
 from sawlog.builder.contents import Contents
 from sawlog.builder.facts import Offer
+from sawlog.builder.selection.candidate import zone_of
 from sawlog.builder.selection.measure import GIVEN
 from sawlog.builder.selection.policy import Policy
 from sawlog.builder.selection.verdict import Verdict as Judged
@@ -124,15 +125,17 @@ def _verdicts(
             yield Verdict(seq, 1, "label", "dropped", known.odd[seq])
         elif seq in weighed.twins:
             note = f"kept as {id_of(weighed.twins[seq])}"
+            twin = known.items[seq]
             yield Verdict(
-                seq, 1, "dedup", "dropped", "duplicate", units_of(known.items[seq]), (), note
+                seq, 1, "dedup", "dropped", "duplicate", units_of(twin), (), note, zone_of(twin)
             )
         elif seq in weighed.waiting:
             yield weighed.waiting[seq]
         else:
             one = judged[id_of(seq)]
+            zone = zone_of(known.items[seq])
             yield Verdict(
-                seq, 1, one.stage, one.outcome, one.reason, one.units, one.scores, one.note
+                seq, 1, one.stage, one.outcome, one.reason, one.units, one.scores, one.note, zone
             )
 
 

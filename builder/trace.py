@@ -14,7 +14,8 @@ class Verdict(msgspec.Struct, frozen=True):
     `stage` is `pairing`, `history`, `world`, `freshness`, `budget` or `render`, or a stage of the
     policy for items; `outcome` is `selected`, `selected_as_data` or `dropped`; `reason` names the
     rule; `units` is what it takes or would have taken. `scores` are the signals that an item was
-    ranked by, `note` what else was done to it. `seq` and `part` name the
+    ranked by, `note` what else was done to it, `zone` where it counts: an item's own, and else
+    empty, for the history. `seq` and `part` name the
     event's part (seq 0: an entry that no event stands behind).
     """
 
@@ -26,6 +27,7 @@ class Verdict(msgspec.Struct, frozen=True):
     units: int = 0
     scores: tuple[tuple[str, int], ...] = ()
     note: str = ""
+    zone: str = ""
 
 
 class Break(msgspec.Struct, frozen=True):

@@ -8,12 +8,12 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from sawlog.builder.candidates import Known, candidate_now, thing_of, units_of
+from sawlog.builder.candidates import Known, candidate_now, id_of, thing_of, units_of
 from sawlog.builder.contents import Contents
 from sawlog.builder.facts import Offer
 from sawlog.builder.item import RETENTION_RANK
 from sawlog.builder.selection import eligibility
-from sawlog.builder.selection.candidate import Candidate
+from sawlog.builder.selection.candidate import Candidate, zone_of
 from sawlog.builder.selection.choosing import Cap
 from sawlog.builder.selection.field import Field
 from sawlog.builder.selection.measure import measured
@@ -22,7 +22,7 @@ from sawlog.builder.selection.select import select
 from sawlog.builder.selection.stages import STAGES
 from sawlog.builder.selection.task import Task
 from sawlog.builder.selection.verdict import Selection
-from sawlog.builder.selection.walks import Coverage, Prefix
+from sawlog.builder.selection.walks import Budget, Coverage, Prefix
 from sawlog.builder.state import State
 from sawlog.builder.trace import Verdict
 
@@ -132,8 +132,27 @@ def weigh(
     # What stands in the packet takes no more room, however the policy measures it.
     there = measured((one for seq, one in items.items() if seq in shown), policy.measure)
     beside = sum(one.units for one in there)
-    found = select(policy, replace(wanted, budget=wanted.budget + beside), items.values())
+    wanted = replace(wanted, budget=wanted.budget + beside)
+    if any(isinstance(use, Budget) and use.bounds for use in policy.stages):
+        wanted = replace(wanted, standing=_standing(state, offers, shown, known, contents))
+    found = select(policy, wanted, items.values())
     return Weighed(found, items, twins)
+
+
+def _standing(
+    state: State,
+    offers: dict[int, Offer],
+    shown: frozenset[int],
+    known: Known,
+    contents: Contents,
+) -> tuple[tuple[str, str, int], ...]:
+    """Id, zone and units of each item that stands in the packet."""
+    units = known.standing(state.sent, contents)
+    return tuple(
+        (id_of(seq), zone_of(known.items[seq]), units[seq])
+        for seq in sorted(shown)
+        if seq in units and seq in offers
+    )
 
 
 def _gated(policy: Policy, wanted: Task, items: dict[int, Candidate]) -> dict[int, Verdict]:
@@ -149,7 +168,7 @@ def _gated(policy: Policy, wanted: Task, items: dict[int, Candidate]) -> dict[in
     for seq, one in items.items():
         gate = kept_out.get(one.id)
         stage, reason = ("budget", "waits_for_cut") if gate is None else (gate.stage, gate.reason)
-        verdicts[seq] = Verdict(seq, 1, stage, "dropped", reason, units_of(one))
+        verdicts[seq] = Verdict(seq, 1, stage, "dropped", reason, units_of(one), zone=zone_of(one))
     return verdicts
 
 
