@@ -20,6 +20,7 @@ CORE = Registry(
         conversation.MessageAssistant,
         conversation.ToolRequested,
         conversation.ToolChecked,
+        conversation.ToolStarted1,
         conversation.ToolStarted,
         conversation.ToolFinished,
         conversation.ToolDenied,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from sawlog.store.content import Part
 from sawlog.store.events.base import EventId, Named, Payload
 from sawlog.store.events.registry import event
@@ -66,7 +68,10 @@ class ToolRequested(Payload, frozen=True):
 
 @event("tool.checked", 1)
 class ToolChecked(Payload, frozen=True):
-    """What a gateway policy said of a call before it was run: `allow`, `deny` or `ask`, and why."""
+    """What a gateway policy said of a call before it was run: `allow`, `deny` or `ask`, and why.
+
+    Since version 2 of `tool.started` a call that runs has its verdict there.
+    """
 
     call: EventId
     policy: Named
@@ -74,14 +79,30 @@ class ToolChecked(Payload, frozen=True):
     reason: str = ""
 
 
-@event("tool.started", 1)
-class ToolStarted(Payload, frozen=True):
-    """Appended before a tool's side effect. `key` is what the tool may use to do it once."""
+@event("tool.started", 1, upcast=lambda old: ToolStarted(**structs.asdict(old)))
+class ToolStarted1(Payload, frozen=True):
+    """As it was: what allowed the call stood in a `tool.checked` of its own in front of it."""
 
     call: EventId = ""
     call_id: Text = ""
     effect: str = "side_effect"
     key: Text = ""
+
+
+@event("tool.started", 2)
+class ToolStarted(Payload, frozen=True):
+    """Appended before a tool's side effect. `key` is what the tool may use to do it once.
+
+    `allowed_by` is the gateway policy that allowed the call, None where there was no check, and
+    `reason` why.
+    """
+
+    call: EventId = ""
+    call_id: Text = ""
+    effect: str = "side_effect"
+    key: Text = ""
+    allowed_by: Named | None = None
+    reason: str = ""
 
 
 @event("tool.finished", 1, shown=True, open=True)

@@ -99,13 +99,12 @@ def test_show_a_step_tells_its_events(store: str) -> None:
         "attempt.answered",
         "tool.requested",
         "step.completed",
-        "tool.checked",
         "tool.started",
         "tool.finished",
     ]
     assert shown["packet"] == shown["events"][0]["seq"]
     name = shown["events"][3]["text"].partition(" ")[0]
-    assert shown["events"][6]["text"] == f"{name} (side_effect)"
+    assert shown["events"][5]["text"] == f"{name} (side_effect)"
     text = sawlog("--store", store, "show", f"-@{written.WRONG}").text
     assert "refunded 900 EUR" in text
 

@@ -218,7 +218,7 @@ def test_a_step_commits_packet_sent_reply_and_start_and_result_of_each_call(log:
         found = batches(log, work)
     reply = ["attempt.answered", "tool.requested", "step.completed", "measure.recorded"]
     step = [["message.user"], ["packet.built"], ["attempt.sent"], reply]
-    call = [["tool.checked", "tool.started"], ["tool.finished"]]
+    call = [["tool.started"], ["tool.finished"]]
     assert found == [*step, *step, *call, *call]
 
 
@@ -243,7 +243,7 @@ def test_each_of_them_is_a_transaction_of_its_own(postgres_url: str) -> None:
         ["policy.set", "packet.built"],
         ["attempt.sent"],
         ["attempt.answered", "tool.requested", "step.completed", "measure.recorded"],
-        ["tool.checked", "tool.started"],
+        ["tool.started"],
         ["tool.finished"],
     ]
 

@@ -54,7 +54,7 @@ def test_what_a_loop_leaves_in_the_log(log: AgentLog) -> None:
         script(s, "anthropic", client)
     start = ["session.created", "message.system", "tools.changed", "message.user", "policy.set"]
     done = ["step.completed", "measure.recorded"]
-    call = ["tool.checked", "tool.started", "tool.finished"]
+    call = ["tool.started", "tool.finished"]
     assert types(log.read("task")) == [
         *start,
         *["packet.built", "attempt.sent", "attempt.answered"],

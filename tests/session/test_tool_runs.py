@@ -22,6 +22,7 @@ from sawlog.store.errors import (
     InvalidEvent,
     ToolError,
 )
+from sawlog.store.events.base import Named
 from sawlog.store.events.conversation import ToolFinished, ToolRequested, ToolStarted
 from sawlog.work.call import Call
 from tests.session.agents import (
@@ -51,7 +52,7 @@ def test_the_start_is_durable_before_the_tool_acts_and_the_result_after(log: Age
 
     def act() -> str:
         """Act."""
-        seen.extend(types(log.read("task"))[-2:])
+        seen.extend(types(log.read("task"))[-1:])
         return "acted"
 
     tools = [sawlog.tool(act, effect="idempotent")]
@@ -60,9 +61,15 @@ def test_the_start_is_durable_before_the_tool_acts_and_the_result_after(log: Age
         with s.tool(call) as run:
             assert run.key == call.event_id
             run.result(call.run())
-    assert seen == ["tool.checked", "tool.started"]
+    assert seen == ["tool.started"]
     [started] = [e for e in log.read("task").events() if isinstance(e.content, ToolStarted)]
-    assert started.content == ToolStarted(call.event_id, "", "idempotent", call.event_id)
+    assert started.content == ToolStarted(
+        call=call.event_id,
+        effect="idempotent",
+        key=call.event_id,
+        allowed_by=Named("strict", 1),
+        reason="side_effect_requires_approval: this session asks for no approvals",
+    )
     assert (started.step, started.source) == (1, "harness")
     [finished] = [e for e in log.read("task").events() if isinstance(e.content, ToolFinished)]
     assert finished.source == "tool:act"

@@ -228,3 +228,77 @@ def test_a_cold_builder_chooses_as_the_warm_one(log: AgentLog) -> None:
     ]
     for name in ("warm", "cold"):
         assert sound(log, name).verify().paths == PATHS
+
+
+# --- read again -----------------------------------------------------------------------------------
+
+
+def uses(log: AgentLog, at: int) -> dict[str, tuple[int, int | None]]:
+    """Units and bound of each zone of a recorded packet."""
+    return {one.zone: (one.units, one.bound) for one in log.read("task").steps[at].zones()}
+
+
+def test_a_recorded_packet_says_what_each_zone_takes(any_log: AgentLog) -> None:
+    """All of it together is what packet.built counted, and items are as their verdicts say."""
+    with any_log.session("task", policy=bounded(120), window=900) as s:
+        s.system("Be short.")
+        s.task("Find the port")
+        for at in range(9):
+            hit(s, at, relevance=100 + at)
+            s.offer(f"exit {at}", channel="tool_observation", source_id=f"run-{at}")
+            made = step(s, "m" * 200)
+            found = uses(any_log, made.number)
+            counts = dict(made.packet.counts)
+            assert found["fixed"] == (counts["fixed"], None)
+            others = [units for zone, (units, _) in found.items() if zone != "fixed"]
+            assert sum(others) == counts["history"]
+            assert found["retrieved"] == (retrieved(made), 120)
+            if not at:
+                told = {one.zone: one.units for one in items(made)}
+                assert told == {zone: found[zone][0] for zone in ("retrieved", "recent")}
+    trace = any_log.read("task").steps[1].trace()
+    assert trace is not None and {one.zone for one in trace.verdicts} == {"", *told}
+
+
+def test_a_packet_of_the_default_policy_has_zones_and_no_bounds(log: AgentLog) -> None:
+    with log.session("task", window=900) as s:
+        hit(s, 0)
+        made = step(s)
+    assert uses(log, 1) == {
+        "retrieved": (retrieved(made), None),
+        "history": (dict(made.packet.counts)["history"] - retrieved(made), None),
+    }
+    assert [zone for zone, _ in made.packet.counts] == ["fixed", "history"]
+
+
+def test_why_names_the_zone_what_it_holds_and_who_is_in_it(log: AgentLog) -> None:
+    with log.session("task", policy=bounded(120), window=2000) as s:
+        s.offer("exit 0", channel="tool_observation", source_id="run", relevance=999)
+        for at in range(4):
+            hit(s, at, relevance=900 - at)
+        made = step(s)
+        step(s)
+    for number in (1, 2):
+        [out] = log.read("task").steps[number].why("hit-3")
+        assert (out.present, out.stage, out.reason) == (False, "budget", "zone_exceeded")
+        assert (out.cause, out.zone) == ("out_of_budget", "retrieved")
+        assert (out.zone_units, out.zone_bound) == (retrieved(made), 120)
+        assert out.note == "zone retrieved is bounded to 120 units"
+        assert [one.source_id for one in out.preferred] == ["hit-0", "hit-1"]
+    [message] = log.read("task").steps[1].why("go on")
+    assert (message.zone, message.zone_units, message.zone_bound) == ("history", None, None)
+
+
+def test_what_if_shows_what_another_bound_would_have_shown(log: AgentLog) -> None:
+    with log.session("task", policy=bounded(120), window=2000) as s:
+        for at in range(4):
+            hit(s, at, relevance=900 - at)
+        step(s)
+    recorded = log.read("task")
+    assert recorded.what_if(policy=bounded(120)).differing == ()
+    [wider] = recorded.what_if(policy=bounded(170, number=2)).differing
+    assert [one.excerpt[:8] for one in wider.came_in] == ["hit 0002"]
+    [narrow] = recorded.what_if(policy=bounded(60, number=2)).differing
+    assert [(one.excerpt[:8], one.reason) for one in narrow.fell_out] == [
+        ("hit 0001", "zone_exceeded")
+    ]

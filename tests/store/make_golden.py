@@ -41,6 +41,7 @@ from sawlog.store.events.conversation import (
     ToolFinished,
     ToolRequested,
     ToolStarted,
+    ToolStarted1,
 )
 from sawlog.store.events.inbox import InboxCancelled, InboxClaimed, InboxInjected
 from sawlog.store.events.items import ItemOffered, ItemWithdrawn, Label, TaskSet
@@ -252,7 +253,7 @@ def every_type(make: Maker) -> SessionRow:
         ("provider:anthropic", 1, StepCompleted("tool_use", reconstructed=True)),
         ("harness", 1, ApprovalRequested(id_of("c1"), "ap_1", "May it read?")),
         ("user", 1, ApprovalDecided("ap_1", True, "someone", "it is safe")),
-        ("harness", 1, ToolStarted(id_of("c1"), "call_1", "idempotent", "key-1")),
+        ("harness", 1, ToolStarted1(id_of("c1"), "call_1", "idempotent", "key-1")),
         ("tool:read_file", 1, ToolFinished(
             id_of("c1"), "call_1", "read_file", "error",
             (TextPart("no such file"), MediaPart("image/png", url="https://media.invalid/a.png"),
@@ -334,6 +335,19 @@ def around_the_history(make: Maker) -> SessionRow:
         session,
         [NewEvent(payload=payload, source=source, step=step) for source, step, payload in payloads],
     )
+    return make.log.get(session)
+
+
+def starts(make: Maker) -> SessionRow:
+    """Starts of calls as they say what allowed them: version 2, with and without a check."""
+    session = make.session("starts")
+    strict = Named("strict")
+    payloads = [
+        ToolStarted(id_of("c1"), "call_1", "read_only", "key-1", strict, "read_only"),
+        ToolStarted(id_of("c2"), effect="idempotent", key="key-2"),
+    ]
+    for payload in payloads:
+        make.log.append(session, [NewEvent(payload=payload, source="harness", step=1)])
     return make.log.get(session)
 
 
@@ -425,6 +439,7 @@ def make(folder: Path) -> None:
         rows = {"every-type": every_type(maker), "odd-contents": odd_contents(maker)}
         rows.update(branches(maker))
         rows["around-the-history"] = around_the_history(maker)
+        rows["starts"] = starts(maker)
         heads: dict[str, dict[str, object]] = {}
         for name, row in rows.items():
             data = b"".join(export(maker.log, row))

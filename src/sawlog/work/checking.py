@@ -1,7 +1,7 @@
 """The check between a call that a model asked for and its run, and its verdict in the log.
 
-A call that is denied is told to the model and never runs; one that runs has its verdict in front of
-its start, in the same append. A start follows exactly the events that it was checked against.
+A call that is denied is told to the model and never runs; the start of one that runs says what
+allowed it. A start follows exactly the events that it was checked against.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import PurePosixPath, PureWindowsPath
 from typing import Literal, cast
 
 import msgspec
+from msgspec import structs
 
 from sawlog.builder.contents import text_of
 from sawlog.builder.gateway import (
@@ -112,6 +113,10 @@ class Checks:
         self._policy = STRICT if guard.gateway == "strict" else OWN
         self._tools: tuple[int, tuple[Tool, ...]] = (0, ())
         self._running: set[str] = set()  # event ids of calls that this handle runs
+        # What the newest reply's calls were found to be, under the tools of that event: a verdict
+        # of the strict gateway depends on nothing else.
+        self._found: dict[str, GatewayVerdict] = {}
+        self._found_at = 0
 
     # --- when a reply arrives --------------------------------------------------------------------
 
@@ -121,6 +126,7 @@ class Checks:
         What a caller's gateway raises is not known here: the call stays undecided until its start.
         """
         denied: list[Denied] = []
+        self._found = {}
         for call in calls:
             try:
                 verdict = self._verdict(call)
@@ -136,7 +142,8 @@ class Checks:
         events: list[NewEvent] = []
         for one in denied:
             kind = "unknown_tool" if one.reason == "unknown_tool" else "denied"
-            events.append(self._checked(one.call, DENY, one.reason))
+            checked = ToolChecked(one.call.event_id, self._policy, DENY, one.reason)
+            events.append(self._new(one.call, checked))
             by = f"gateway:{self._policy}"
             gone = ToolDenied(call=one.call.event_id, kind=kind, reason=one.told, by=by)
             events.append(self._new(one.call, gone))
@@ -235,9 +242,9 @@ class Checks:
         verdict: GatewayVerdict | None,
         effect: str,
     ) -> list[NewEvent]:
-        started = self._new(call, ToolStarted(call=call.event_id, effect=effect, key=call.event_id))
+        started = ToolStarted(call=call.event_id, effect=effect, key=call.event_id)
         if verdict is None:
-            return [started]
+            return [self._new(call, started)]
         if verdict.kind == DENY:
             return self.denials([self._denied(call, verdict)])
         reason = _plain(verdict.reason)
@@ -251,7 +258,8 @@ class Checks:
                     f"the call {call.event_id} of {call.name!r} needs an approval first "
                     f"({reason}): ask for it with s.ask(call)"
                 )
-        return [self._checked(call, ALLOW, reason), started]
+        started = structs.replace(started, allowed_by=self._policy, reason=reason)
+        return [self._new(call, started)]
 
     def approval_id(self, waiting: Waiting) -> str:
         """The id under which to ask for a call: another one after each start, for each id is
@@ -297,8 +305,16 @@ class Checks:
                     "GatewayVerdict that allows, denies or asks"
                 )
             return verdict
-        root, free_form = self._guard.root, call.kind == "text"
         tools = self._in_force()
+        if self._found_at != self._tools[0]:
+            self._found, self._found_at = {}, self._tools[0]
+        found = self._found.get(call.event_id)
+        if found is None:
+            found = self._found[call.event_id] = self._strict(call, tools)
+        return found
+
+    def _strict(self, call: Call, tools: tuple[Tool, ...] | None) -> GatewayVerdict:
+        root, free_form = self._guard.root, call.kind == "text"
         if tools is None:
             return check_undeclared(call.arguments, root, free_form=free_form)
         tool = offered(call.name, call.namespace, tools)
@@ -357,9 +373,6 @@ class Checks:
                 # A check of the function's own that broke; the reason stands without it.
                 return ""
         return ""
-
-    def _checked(self, call: Call, verdict: str, reason: str) -> NewEvent:
-        return self._new(call, ToolChecked(call.event_id, self._policy, verdict, reason))
 
     def _new(self, call: Call, payload: Payload) -> NewEvent:
         return self._driver.new(payload, "harness", step=call.step)
