@@ -175,13 +175,17 @@ class Refused(BuildError):
     """Raised by callers that asked for a packet and got the builder's named refusal.
 
     `reason` is one of `blocked`, `awaiting_approval`, `needs_context`, `cannot_fit`,
-    `missing_blob`, `nothing_to_send`; `needs` says what is needed.
+    `missing_blob`, `nothing_to_send`; `needs` says what is needed. `policy` is the name and number
+    of the rules that refused, which no event says when there is no packet.
     """
 
-    def __init__(self, reason: str, message: str, needs: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, reason: str, message: str, needs: tuple[str, ...] = (), *, policy: str = ""
+    ) -> None:
         super().__init__(message)
         self.reason = reason
         self.needs = needs
+        self.policy = policy
 
 
 class NoStep(BuildError):

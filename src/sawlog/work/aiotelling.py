@@ -61,6 +61,7 @@ class AsyncTelling:
     workspace = _awaited(Session.workspace)
     file_changed = _awaited(Session.file_changed)
     offer = _awaited(Session.offer)
+    unavailable = _awaited(Session.unavailable)
     withdraw = _awaited(Session.withdraw)
     extract = _awaited(Session.extract)
     refer = _awaited(Session.refer)

@@ -201,7 +201,8 @@ class Stepper:
             allow_missing=asked.allow_missing,
         )
         if isinstance(result, Refusal):
-            raise Refused(result.reason, result.message, result.needs)
+            policy = str(self._rules.policy)
+            raise Refused(result.reason, result.message, result.needs, policy=policy)
         payload = result.event(replaces=self._replaced(state), fallback_of=asked.fallback_of)
         return result, driver.new(payload, "harness", step=folded.step + 1)
 

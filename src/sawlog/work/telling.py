@@ -22,15 +22,25 @@ from sawlog.store.errors import ConfigError, InvalidEvent, InvalidItem, quoted
 from sawlog.store.events.base import Payload
 from sawlog.store.events.inbox import InboxCancelled, InboxInjected
 from sawlog.store.events.items import ItemOffered, ItemWithdrawn, Label, TaskSet
-from sawlog.store.events.world import FileChanged, Saw, Section, WorldChanged
+from sawlog.store.events.world import (
+    FileChanged,
+    ObservationRecorded,
+    Saw,
+    Section,
+    WorldChanged,
+)
 from sawlog.store.ids import keyed_id
 from sawlog.store.jsontext import source_of
 from sawlog.store.text import seal
 from sawlog.work.driver import Driver
 from sawlog.work.given import Moment, Span, moment, names, of_item, span
 from sawlog.work.loading import LOADING, Load, shortened
+from sawlog.work.showing import shown
 
 Target = Literal["next-step", "next-turn"]
+
+_FAILURE = 2_048
+"""Bytes of what a source's failure says that packets show."""
 
 
 class Telling:
@@ -286,6 +296,33 @@ class Telling:
         if not parts:
             raise InvalidItem("blank_source_content", f"the source {quoted(source_id)} has no text")
         return parts
+
+    def unavailable(
+        self, error: str, *, channel: str, source_id: str, query: str = "", locator: str = ""
+    ) -> str:
+        """Say that a source gave nothing, and why; gives the id of the event.
+
+        It is told to the model as an observation, framed as what others wrote, so that neither it
+        nor a reader of the log takes what is not there for what does not exist. `query` is what was
+        looked for, `locator` where. Raises InvalidItem for an unknown channel, and for one whose
+        handles never come in.
+        """
+        _ = self.channels[channel]
+        if self.loading[channel].when == "never":
+            raise InvalidItem(
+                "never_loaded",
+                f"of the channel {quoted(channel)} nothing comes in, a failure neither: leave it "
+                "out",
+            )
+        if not source_id.strip(" \t\r\n"):
+            raise InvalidItem("blank_item_id", "a source needs its id")
+        told = [f"This source could not be read: {error or 'no reason was given'}"]
+        told += [f"looked for: {query}"] if query else []
+        told += [f"at: {locator}"] if locator else []
+        parts, blobs = shown("\n".join(told), _FAILURE, "ends", None)
+        with self._driver.lock:
+            failed = ObservationRecorded(parts, source_id)
+            return self._tell(failed, source=channel, blobs=blobs)
 
     def withdraw(self, channel: str, source_id: str, reason: str = "") -> None:
         """Take back what a source said: its memory, schema or permission changed.
