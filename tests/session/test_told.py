@@ -158,6 +158,45 @@ def test_every_message_carries_its_source(log: AgentLog) -> None:
     ]
 
 
+def test_the_metadata_of_an_item_is_in_the_log_as_its_source_gave_it(log: AgentLog) -> None:
+    """S3-05: item, source, version, time of observation, scope, trust, and how long it holds.
+
+    A scope has one name of each sort; what holds for two tasks is offered for each.
+    """
+    text = "payment.go: validateRefund(...) signature"
+    version = "git:7ad12f + dirty"
+    with log.session("task") as s:
+        for task in ("refund-fix", "refund-docs", "other"):
+            s.offer(
+                text, channel="repository_file", source_id="workspace_file", version=version,
+                observed_at="turn:18", repository="shop", path="payment.go", task=task,
+                tenant="north", saw=[Saw("payment.go", version=version)],
+            )  # fmt: skip
+        s.task("mend", repository="shop", task="refund-fix", tenant="north")
+        assert texts(stepped(s)) == [text]
+        s.file_changed("payment.go", "git:7ad12f + dirty2")
+        [notice] = texts(stepped(s), "notice")
+        assert "payment.go" in notice and "changed" in notice
+        s.offer(
+            text, channel="repository_file", source_id="a", repository="shop", task="refund-docs"
+        )
+        s.task("write", repository="shop", task="refund-docs", tenant="north")
+        assert len(texts(stepped(s))) == 2, "the other task has its own"
+    first, *_ = [e for e in log.read("task").events() if isinstance(e.content, ItemOffered)]
+    item = first.content
+    assert isinstance(item, ItemOffered)
+    assert (first.source, item.source_id, item.version, item.observed_at) == (
+        "repository_file", "workspace_file", version, "turn:18",
+    )  # fmt: skip
+    assert (item.repository, item.path, item.task, item.tenant) == (
+        "shop", "payment.go", "refund-fix", "north",
+    )  # fmt: skip
+    assert item.label.trust == "trusted_source"
+    [saw] = item.saw
+    assert (saw.path, saw.version, saw.holds) == ("payment.go", version, "until-file-change")
+    sound(log, "task")
+
+
 # --- who speaks, how it is sent, what may run -----------------------------------------------------
 
 

@@ -233,3 +233,46 @@ def test_base_set_is_546_units() -> None:
     fixtures = read("ch5/fixtures.json")
     base = fixture_items(fixtures["base_set_template_1"])
     assert sum(len(each.content.encode()) for each in base) == fixtures["base_total_units"] == 546
+
+
+# --- the metadata of the workbench ----------------------------------------------------------------
+
+
+def test_an_item_has_all_metadata_that_the_workbench_names() -> None:
+    """S3-05: the sample's seven fields, each in its place; the scope is a list of four names.
+
+    `ttl` is no field of the item: what holds how long is said by the offer, and weighed as the
+    candidate's (S2-04).
+    """
+    sample = read("seed23/assembly-and-selection-log.json")["item_sample"]
+    assert sorted(sample) == ["item", "observed_at", "scope", "source", "trust", "ttl", "version"]
+    raw = RawSource(
+        sample["source"],
+        "repository_file",
+        sample["item"],
+        path="payment.go",
+        version=sample["version"],
+        observed_at=sample["observed_at"],
+    )
+    [task] = sample["scope"]
+    made = classify(raw, repository="shop", task_id=task, tenant="north")
+    assert made.content == sample["item"]
+    assert made.provenance == Provenance(
+        "repository_file", "workspace_file", "git:7ad12f + dirty", "turn:18",
+        content_digest(sample["item"]),
+    )  # fmt: skip
+    assert made.trust == Trust.TRUSTED_SOURCE  # what is local and has authority
+    assert msgspec.structs.asdict(made.scope) == {
+        "repository": "shop",
+        "path_prefix": "payment.go",
+        "task_id": "refund-fix",
+        "tenant": "north",
+    }
+    one = replace(
+        candidate_of(made), ttl=sample["ttl"], seen=(("payment.go", made.provenance.version or ""),)
+    )
+    assert (one.repository, one.path, one.task_id, one.tenant) == (
+        "shop", "payment.go", "refund-fix", "north",
+    )  # fmt: skip
+    for name in ("ttl", "valid_until", "units", "relevance"):
+        assert name not in ContextItem.__struct_fields__
