@@ -148,9 +148,9 @@ def check_stages(stages: tuple[StageUse, ...]) -> None:
 def _check_bounds(use: Budget, path: str) -> None:
     zones: set[str] = set()
     for at, bound in enumerate(use.bounds):
-        if bound.zone not in ZONES:
+        if bound.zone not in ZONES[1:]:
             raise InvalidPolicy(
-                f"there is no zone {quoted(bound.zone)}: use one of {', '.join(ZONES)}",
+                f"no zone {quoted(bound.zone)} can be bounded: use one of {', '.join(ZONES[1:])}",
                 path=f"{path}.bounds[{at}].zone",
             )
         if bound.zone in zones:

@@ -13,8 +13,8 @@ from sawlog.builder.selection.field import Field, Use
 from sawlog.builder.selection.keys import RECORDED, Key, ordered
 from sawlog.builder.selection.task import Task
 
-Zone = Literal["fixed", "rules", "goal", "recent", "retrieved", "summary"]
-"""A zone by its name; those of `ZONES`."""
+Zone = Literal["rules", "goal", "recent", "retrieved", "summary"]
+"""The zones that a policy may bound: nothing fixed is dropped for a bound."""
 
 
 class ZoneBound(msgspec.Struct, frozen=True):

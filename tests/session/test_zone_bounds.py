@@ -243,6 +243,7 @@ def test_a_recorded_packet_says_what_each_zone_takes(any_log: AgentLog) -> None:
     with any_log.session("task", policy=bounded(120), window=900) as s:
         s.system("Be short.")
         s.task("Find the port")
+        told: dict[str, int] = {}
         for at in range(9):
             hit(s, at, relevance=100 + at)
             s.offer(f"exit {at}", channel="tool_observation", source_id=f"run-{at}")
@@ -281,12 +282,22 @@ def test_why_names_the_zone_what_it_holds_and_who_is_in_it(log: AgentLog) -> Non
     for number in (1, 2):
         [out] = log.read("task").steps[number].why("hit-3")
         assert (out.present, out.stage, out.reason) == (False, "budget", "zone_exceeded")
-        assert (out.cause, out.zone) == ("out_of_budget", "retrieved")
+        assert (out.cause, out.zone) == ("ranked_low", "retrieved"), "it fits, and was not first"
         assert (out.zone_units, out.zone_bound) == (retrieved(made), 120)
         assert out.note == "zone retrieved is bounded to 120 units"
         assert [one.source_id for one in out.preferred] == ["hit-0", "hit-1"]
-    [message] = log.read("task").steps[1].why("go on")
+    message, _ = log.read("task").steps[1].why("go on")
     assert (message.zone, message.zone_units, message.zone_bound) == ("history", None, None)
+
+
+def test_what_fits_in_no_bound_is_out_of_budget(log: AgentLog) -> None:
+    with log.session("task", policy=bounded(120), window=2000) as s:
+        hit(s, 0, 900, relevance=900)
+        hit(s, 1, relevance=100)
+        step(s)
+    [out] = log.read("task").steps[1].why("hit-0")
+    assert (out.reason, out.cause) == ("zone_exceeded", "out_of_budget")
+    assert [(one.source_id, one.because) for one in out.preferred] == [("hit-1", "fits")]
 
 
 def test_what_if_shows_what_another_bound_would_have_shown(log: AgentLog) -> None:

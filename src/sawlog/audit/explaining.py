@@ -24,6 +24,7 @@ from sawlog.audit.weighing import (
     scores_of,
     weighed,
 )
+from sawlog.audit.zones import ZoneUse, bounds_of, zones_of
 from sawlog.builder.measure import measure_of
 from sawlog.builder.packet import Entry
 from sawlog.builder.policy import Rules
@@ -110,6 +111,7 @@ class _Explaining:
         self._session = session
         self._step = step
         self._earlier: dict[int, Weighed | None] = {}
+        self._uses: dict[str, ZoneUse] | None = None
         self._window = session.window
         self._packet = packet
         self._wanted = wanted
@@ -161,7 +163,8 @@ class _Explaining:
                 others = others or follower(found, ended, stage, self._window)
         entry = self._packet.entries[at] if at >= 0 else one.entry
         units = self._units(one, entry, verdict)
-        room = found.room if found is not None else -1
+        room = self._room(found, one, reason)
+        use = self._use(one)
         candidate = seq <= self._packet.sees and reason not in ("forgotten", "waiting")
         answer = Why(
             seq=seq,
@@ -193,6 +196,8 @@ class _Explaining:
             preferred=others,
             ended=ended,
             weighed_at=weighed_at,
+            zone_units=use.units if use is not None else None,
+            zone_bound=use.bound if use is not None else None,
         )
         return sourced(answer, one, self._window)
 
@@ -272,6 +277,28 @@ class _Explaining:
         }:
             return "fixed"
         return "history" if one.form != "item" else ""
+
+    def _room(self, found: Weighed | None, one: Held, reason: str) -> int:
+        """The room that an item fell out of: its zone's, or that of all items; -1: no bound."""
+        if found is None:
+            return -1
+        if reason != "zone_exceeded":
+            return found.room
+        return bounds_of(found.rules).get(self._zone(one), -1)
+
+    def _use(self, one: Held) -> ZoneUse | None:
+        """What the packet holds in an item's zone; None of what is no item."""
+        if self.weighed is None or self.weighed.trace is None:
+            return None
+        if one.event.seq not in self.weighed.items:
+            return None
+        if self._uses is None:
+            found = zones_of(
+                self._packet.refs, self._packet.entries, self.weighed.items, self.weighed.rules
+            )
+            self._uses = {each.zone: each for each in found}
+        zone = self._zone(one)
+        return self._uses.get(zone, ZoneUse(zone, 0))
 
     # --- what no event says ---------------------------------------------------------------------
 

@@ -84,7 +84,9 @@ class Why(msgspec.Struct, frozen=True):
     `ended` says why an item holds no longer, also one that the packet still shows, with a notice
     behind it that says so.
 
-    `units` is what it takes, in the packet's measure, in `zone`; `scores` what it was ranked by,
+    `units` is what it takes, in the packet's measure, in `zone`; of an item, `zone_units` what the
+    packet holds in that zone and `zone_bound` the most that its policy lets optional items take
+    there (None: no bound, or no item); `scores` what it was ranked by,
     `note` what else was done to it, `labels` its authority, trust, retention and sensitivity, as
     far as it has them; `locator` where the whole of it is.
     """
@@ -119,6 +121,8 @@ class Why(msgspec.Struct, frozen=True):
     preferred: tuple[Preferred, ...] = ()
     ended: Ended | None = None
     weighed_at: int = 0
+    zone_units: int | None = None
+    zone_bound: int | None = None
 
 
 class Moved(msgspec.Struct, frozen=True):

@@ -36,6 +36,7 @@ from sawlog.work.window import Window
 
 if TYPE_CHECKING:
     from sawlog.audit.findings import Change, Report, Stability, WhatIf, Why
+    from sawlog.audit.zones import ZoneUse
     from sawlog.builder.selection.policy import Policy
     from sawlog.builder.trace import Trace
 
@@ -382,6 +383,12 @@ class RecordedStep:
         from sawlog.audit.weighing import trace
 
         return trace(self.session, self.packet)
+
+    def zones(self) -> tuple[ZoneUse, ...]:
+        """What each zone takes of the packet, and its bound; see `sawlog.audit.zones`."""
+        from sawlog.audit.zones import zones
+
+        return zones(self.session, self.packet)
 
     def case(self, expect: Iterable[str] = ()) -> dict[str, Any]:
         """The step as a case that policies are compared on; see `casemaking.case`."""

@@ -23,7 +23,7 @@ from sawlog.builder.measure import measure_of
 from sawlog.builder.policy import Rules
 from sawlog.builder.projector import fold_all
 from sawlog.builder.replay import sent_under
-from sawlog.builder.selection.candidate import Candidate
+from sawlog.builder.selection.candidate import Candidate, zone_of
 from sawlog.builder.state import State
 from sawlog.builder.trace import Trace, Verdict
 from sawlog.store.envelope import UNKNOWN_TIME
@@ -75,7 +75,7 @@ def weighed(session: Recorded, packet: StepPacket, before: State) -> Weighed:
     rules = Rules()
     built: Built | Refusal | None = None
     try:
-        rules = _rules(session, packet, before)
+        rules = rules_under(session, packet, before)
         _ = rules.selection
         built = _built(session, packet, before, rules)
     except (UnknownNumber, InvalidPolicy):
@@ -107,7 +107,11 @@ def trace(session: Recorded, packet: StepPacket) -> Trace | None:
     return weighed(session, packet, before).trace
 
 
-def _rules(session: Recorded, packet: StepPacket, before: State) -> Rules:
+def rules_under(session: Recorded, packet: StepPacket, before: State) -> Rules:
+    """The rules that a recorded packet was built under; `before` is the state it was built from.
+
+    Raises InvalidPolicy for a recorded policy that says none, BlobMissing.
+    """
     content = session.window.event(packet.built_at).content if packet.built_at else None
     policy = session.policy_of(before)
     if isinstance(content, PacketBuilt):
@@ -127,7 +131,8 @@ def _built(session: Recorded, packet: StepPacket, before: State, rules: Rules) -
             packet.as_of,
             session.window,
             allow_waiting=True,
-            allow_missing=True,
+            # What lacks nothing may have been cut deeper for that.
+            allow_missing=bool(content.missing),
         )
     policy = session.policy_of(before)
     sending = foreign_sending(policy, packet.header.model)
@@ -210,6 +215,9 @@ def _ahead(found: Weighed, lost: Verdict) -> list[tuple[int, str, int, int]]:
         # What holds no longer is no candidate, and what a cut leaves behind nothing outranked.
         return []
     for one in _selected(found):
+        if lost.reason == "zone_exceeded" and zone_of(found.items[one.seq]) != zone_of(mine_of):
+            # What stands in another zone took none of its room.
+            continue
         if lost.reason == "not_required":
             # Only what covers the same topic can have taken its place.
             if found.topics & set(mine_of.topics) & set(found.items[one.seq].topics):
@@ -269,7 +277,7 @@ _LOST = frozenset(
     ("block_cut", "compacted", "trimmed", "outdated", "other_form", "once", "told_anew")
 )
 _ROOM = frozenset(
-    ("budget_exceeded", "budget_prefix_cut", "after_prefix_cut", "budget", "waits_for_cut")
+    "budget_exceeded zone_exceeded budget_prefix_cut after_prefix_cut budget waits_for_cut".split()
 )
 
 
@@ -277,6 +285,7 @@ def cause_of(reason: str, units: int, room: int, others: Iterable[Preferred]) ->
     """Which of the five causes a reason is (CONTRACTS S2-03).
 
     What would have fitted had it been first was ranked low; what would not was out of budget.
+    `room` is that of its zone where the zone's bound kept it out; below 0: there is no bound.
     """
     if reason in _RECALL:
         return "not_recalled"
@@ -287,7 +296,7 @@ def cause_of(reason: str, units: int, room: int, others: Iterable[Preferred]) ->
         needed = sum(one.units for one in others if one.because == "required")
         fits = room < 0 or units <= room - needed
         return "ranked_low" if ahead and fits else "out_of_budget"
-    if reason in ("zone_exceeded", "waits_for_required"):
+    if reason == "waits_for_required":
         return "out_of_budget"
     if reason == "not_required" and ahead:
         return "ranked_low"

@@ -9,6 +9,8 @@ import typer
 from sawlog.cli import place
 from sawlog.cli.output import excerpt, say, table, visible, write_bytes, write_json
 from sawlog.cli.show import All, Json
+from sawlog.cli.zones import Zones, say_zones
+from sawlog.cli.zones import as_json as zones_as_json
 
 if TYPE_CHECKING:
     from sawlog.audit.recorded import Recorded
@@ -37,6 +39,7 @@ def packet(
     call: Annotated[
         str, typer.Option(metavar="ID", help="Find the step that asked for this tool call.")
     ] = "",
+    zones: Zones = False,
     everything: All = False,
     as_json: Json = False,
 ) -> None:
@@ -50,6 +53,7 @@ def packet(
       sawlog packet fix-refund@4                        its entries, section by section
       sawlog packet fix-refund@4 --raw > request.json   exactly the bytes that were sent
       sawlog packet - --call toolu_01A                  the packet behind a tool call
+      sawlog packet fix-refund@4 --zones                and what each zone of it takes
       sawlog packet -@4 --provider openai-chat --raw    the same packet for another provider
     """
     from sawlog.store.errors import ConfigError
@@ -58,6 +62,8 @@ def packet(
         raise ConfigError("--raw writes the bytes and --json describes them: give one of the two")
     if model and not provider:
         raise ConfigError("--model goes with --provider: name the provider, too")
+    if raw and zones:
+        raise ConfigError("--raw writes the bytes alone: leave --zones out")
     log = place.auditing(context)
     if call:
         session = log.read(name)
@@ -66,14 +72,18 @@ def packet(
         text, step = place.split_step(name)
         session = log.read(text)
     found = session.packet(step)
+    uses = session.steps[step].zones() if zones else None
     if provider:
         found = _for_provider(session, step, found, provider, model)
     if raw:
         write_bytes(*found.request.chunks)
     elif as_json:
-        write_json(_as_json(session, step, found))
+        told = _as_json(session, step, found)
+        write_json(told if uses is None else told | {"zones": zones_as_json(uses)})
     else:
         _print(session, step, found, everything)
+        if uses is not None:
+            say_zones(uses)
 
 
 def _for_provider(

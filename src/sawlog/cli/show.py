@@ -9,8 +9,11 @@ import typer
 
 from sawlog.cli import place
 from sawlog.cli.output import excerpt, first_line, say, table, visible, write_json
+from sawlog.cli.zones import Zones, say_zones
+from sawlog.cli.zones import as_json as zones_as_json
 
 if TYPE_CHECKING:
+    from sawlog.audit.zones import ZoneUse
     from sawlog.cli.lines import Teller
     from sawlog.store.directory import SessionRow
     from sawlog.store.event import Event
@@ -100,6 +103,7 @@ def show(
             help="A name, an id, its beginning, or - (the newest); with @STEP one step of it.",
         ),
     ],
+    zones: Zones = False,
     everything: All = False,
     as_json: Json = False,
 ) -> None:
@@ -114,14 +118,19 @@ def show(
       sawlog show -              the newest session
       sawlog show fix-refund@4   what happened in step 4
       sawlog show - --all        every event
+      sawlog show -@4 --zones    and what each zone of its packet takes
     """
     from sawlog.cli.lines import Teller
+    from sawlog.store.errors import ConfigError
 
     log = place.reading(context)
     row, step = _named(log, name)
+    if zones and not step:
+        raise ConfigError("--zones is of one packet: write SESSION@STEP, such as -@3")
     teller = Teller(log, row, whole=everything)
     if step:
-        _show_step(log, row, step, teller, everything, as_json)
+        uses = _zones(log, row, step) if zones else None
+        _show_step(log, row, step, teller, everything, as_json, uses)
     else:
         _show_session(log, row, teller, everything, as_json)
 
@@ -238,7 +247,13 @@ def _time(micros: int) -> int | None:
 
 
 def _show_step(
-    log: Log, row: SessionRow, step: int, teller: Teller, everything: bool, as_json: bool
+    log: Log,
+    row: SessionRow,
+    step: int,
+    teller: Teller,
+    everything: bool,
+    as_json: bool,
+    uses: tuple[ZoneUse, ...] | None,
 ) -> None:
     from sawlog.store.errors import NoStep
 
@@ -247,14 +262,13 @@ def _show_step(
         raise NoStep(f"{visible(row.name or row.id.hex())} has no step {step}")
     packet = next((e.event for e in found if e.event and e.event.type == "packet.built"), None)
     if as_json:
-        write_json(
-            {
-                "session": _listed(log, row),
-                "step": step,
-                "packet": packet.seq if packet else None,
-                "events": [_as_json(log, each, teller, everything) for each in found],
-            }
-        )
+        told: dict[str, Any] = {
+            "session": _listed(log, row),
+            "step": step,
+            "packet": packet.seq if packet else None,
+            "events": [_as_json(log, each, teller, everything) for each in found],
+        }
+        write_json(told if uses is None else told | {"zones": zones_as_json(uses)})
         return
     say(f"step {step} of {visible(row.name or row.id.hex())}")
     if packet is None:
@@ -266,9 +280,17 @@ def _show_step(
             continue
         say(f"\n{event.seq}  {event.type}  {event.source}")
         text = teller.tell(event)
-        told = visible(text) if everything else excerpt(text, 12)
-        for line in told.split("\n") if told else ():
+        said = visible(text) if everything else excerpt(text, 12)
+        for line in said.split("\n") if said else ():
             say(f"    {line}")
+    if uses is not None:
+        say_zones(uses)
+
+
+def _zones(log: Log, row: SessionRow, step: int) -> tuple[ZoneUse, ...]:
+    from sawlog.audit.recorded import Recorded
+
+    return Recorded(log, row).steps[step].zones()
 
 
 def _of_step(log: Log, row: SessionRow, step: int) -> Iterator[StoredRow]:

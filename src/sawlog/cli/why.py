@@ -162,11 +162,18 @@ def _print(one: Why) -> None:
             say(f"    went out: {which} of it, event {version.seq}, entry {version.entry}")
     place_ = f" in zone {one.zone}" if one.zone else ""
     if one.units:
-        say(f"    {one.units:,} units{place_}")
+        say(f"    {one.units:,} units{place_}{_use(one)}")
     if one.version:
         say(f"    version sha256:{one.version}")
     if one.excerpt:
         _print_excerpt(one.excerpt)
+
+
+def _use(one: Why) -> str:
+    """What the packet holds in the zone of an item, where that is bounded."""
+    if one.zone_units is None or one.zone_bound is None:
+        return ""
+    return f", of which the packet holds {one.zone_units:,} of at most {one.zone_bound:,}"
 
 
 def _print_excerpt(text: str) -> None:
