@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sawlog.audit.endings import STAGES as ENDS
-from sawlog.audit.findings import Ended, Why
+from sawlog.audit.findings import Ended, Why, ZoneUse
 from sawlog.audit.holding import Held, Key, Wanted, held
 from sawlog.audit.lives import Life, Lives
 from sawlog.audit.origins import digest, excerpt, labels, sourced, went_out
@@ -24,7 +24,7 @@ from sawlog.audit.weighing import (
     scores_of,
     weighed,
 )
-from sawlog.audit.zones import ZoneUse, bounds_of, zones_of
+from sawlog.audit.zones import bounds_of, zones_of
 from sawlog.builder.measure import measure_of
 from sawlog.builder.packet import Entry
 from sawlog.builder.policy import Rules

@@ -125,6 +125,17 @@ class Why(msgspec.Struct, frozen=True):
     zone_bound: int | None = None
 
 
+class ZoneUse(msgspec.Struct, frozen=True):
+    """Units that a zone takes of a packet, in the packet's measure; `bound` None: it has none.
+
+    A zone may take more than its bound: what a step needs is never held by one.
+    """
+
+    zone: str
+    units: int
+    bound: int | None = None
+
+
 class Moved(msgspec.Struct, frozen=True):
     """An entry that only one of two packets has: what it is, its units, and why it moved.
 

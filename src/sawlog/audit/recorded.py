@@ -35,8 +35,7 @@ from sawlog.store.log import Log
 from sawlog.work.window import Window
 
 if TYPE_CHECKING:
-    from sawlog.audit.findings import Change, Report, Stability, WhatIf, Why
-    from sawlog.audit.zones import ZoneUse
+    from sawlog.audit.findings import Change, Report, Stability, WhatIf, Why, ZoneUse
     from sawlog.builder.selection.policy import Policy
     from sawlog.builder.trace import Trace
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
+from sawlog.audit.findings import ZoneUse
 from sawlog.audit.recorded import Recorded
 from sawlog.audit.steppacket import StepPacket
 from sawlog.audit.weighing import rules_under
@@ -24,17 +23,6 @@ from sawlog.store.errors import UnknownNumber
 
 HISTORY = "history"
 """The conversation and what is told around it; items stand in zones of their own."""
-
-
-class ZoneUse(msgspec.Struct, frozen=True):
-    """Units that a zone takes of a packet, in the packet's measure; `bound` None: it has none.
-
-    A zone may take more than its bound: what a step needs is never held by one.
-    """
-
-    zone: str
-    units: int
-    bound: int | None = None
 
 
 def zones(session: Recorded, packet: StepPacket) -> tuple[ZoneUse, ...]:

@@ -13,7 +13,7 @@ from sawlog.cli.zones import Zones, say_zones
 from sawlog.cli.zones import as_json as zones_as_json
 
 if TYPE_CHECKING:
-    from sawlog.audit.zones import ZoneUse
+    from sawlog.audit.findings import ZoneUse
     from sawlog.cli.lines import Teller
     from sawlog.store.directory import SessionRow
     from sawlog.store.event import Event

@@ -10,7 +10,7 @@ import typer
 from sawlog.cli.output import say, table
 
 if TYPE_CHECKING:
-    from sawlog.audit.zones import ZoneUse
+    from sawlog.audit.findings import ZoneUse
 
 Zones = Annotated[
     bool,
