@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import cast
 
-from sawlog.builder.paths import ALIKE, FOLD, QUOTES, SPACES
+from sawlog.builder.alike import ALIKE
+from sawlog.builder.paths import FOLD, QUOTES, SPACES
 
 _ANYWHERE = frozenset("path paths filepath filepaths pathname pathnames".split())
 _AT_THE_END = _ANYWHERE | frozenset(
@@ -21,7 +22,10 @@ _AT_THE_END = _ANYWHERE | frozenset(
 )
 _INSIDE = frozenset("name value".split())
 _MANY = frozenset("list lists array arrays set map".split())
+_ENDS = ("path", "file", "filename", "dir", "directory", "folder")
+_NO_PATH = frozenset("xpath profile".split())  # words that only end like one
 _HUMP = re.compile("([a-z0-9])([A-Z])")
+_ACRONYM = re.compile("([A-Z])([A-Z][a-z])")
 _NO_WORD = re.compile("[^A-Za-z0-9]+")
 
 _CONTENT = frozenset(
@@ -57,20 +61,38 @@ def names_path(name: str, *, inside: bool = False) -> bool:
     numbers (`path1`, `file_2`) and what says that there are several (`file_list`): one of the words
     is `path`, `paths`, `filepath` or `pathname`; or the last one is `file`, `filename`,
     `directory`, `dir`, `folder`, `cwd`, `workdir`, `target`, `src`, `dst`, `dest`, `destination`,
-    `uri` or the plural of one; or the last two make such a word. `inside` an object that has such a
-    name, `name` and `value` count as well.
+    `uri` or the plural of one, or ends with one of the first five or with `path` (`outfile`,
+    `basedir`, `abspath`), or names one (`dirname`); or the last two make such a word. `inside` an
+    object that has such a name, `name` and `value` count as well.
     """
     words = _words(name)
+    if _name_paths(words, inside=inside):
+        return True
+    # PDFPath is two words, XPath is one.
+    apart = _words(_ACRONYM.sub(r"\1 \2", name.translate(ALIKE)))
+    return _NO_PATH.isdisjoint(words) and _name_paths(apart, inside=inside)
+
+
+def _name_paths(words: list[str], *, inside: bool) -> bool:
     while words and words[-1] in _MANY:
-        words.pop()
+        words = words[:-1]
     if not words:
         return False
     return (
         not _ANYWHERE.isdisjoint(words)
         or words[-1] in _AT_THE_END
+        or _ends_like_one(words[-1])
         or "".join(words[-2:]) in _AT_THE_END
         or (inside and words[-1] in _INSIDE)
     )
+
+
+def _ends_like_one(word: str) -> bool:
+    for end in ("names", "name", "s"):
+        if word.endswith(end):
+            word = word.removesuffix(end)
+            break
+    return word.endswith(_ENDS) and word not in _NO_PATH
 
 
 def _words(name: str) -> list[str]:

@@ -1,9 +1,10 @@
 """What is dangerous about a path that a model wrote: one answer for the gateway and for graders.
 
-A path is read in every way that a tool or a file system may read it: percent escapes decoded until
-none are left, look-alike dots and slashes as what they look like, characters that file systems
-pass over left out, `\\` as `/`, case of ASCII letters folded, dots and spaces at the end of a
-segment and NTFS streams cut off. Dangerous in one reading is dangerous.
+A path is read in every way that a tool or a file system may read it: as it is, percent escapes
+decoded until none are left, characters that NFKC or a narrow code page turns into dots, slashes and
+ASCII letters as those, characters that file systems or NFKC's case folding pass over left out, `\\`
+as `/`, case of ASCII letters folded, dots and spaces at the end of a segment and NTFS streams cut
+off. Dangerous in one reading is dangerous.
 
 Nothing is looked up: links, mounts and short names other than those of `.env` and `.git` are the
 sandbox's to stop. Letters that only look like others (`.еnv` with a Cyrillic е) name another file
@@ -14,6 +15,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+
+from sawlog.builder.alike import ALIKE
 
 CONTROL = "control_character"
 ENCODED = "encoded_path"
@@ -30,23 +33,6 @@ REASONS = (CONTROL, ENCODED, PROTECTED, PARENT, UNC, DRIVE, HOME, ABSOLUTE)
 _ROUNDS = 8  # of percent decoding; what is wrapped deeper hides something
 
 FOLD = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
-ALIKE: dict[int, str] = {
-    # The wide forms of ASCII, which narrow code pages and NFKC turn into it.
-    **{code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)},
-    **dict.fromkeys((0x2024, 0x3002, 0xFE52, 0xFF61), "."),
-    0x2025: "..",
-    0x2026: "...",
-    **dict.fromkeys((0x2044, 0x2215, 0x29F8), "/"),
-    **dict.fromkeys((0x2216, 0x29F5, 0x29F9, 0xFE68), "\\"),
-    0xFE55: ":",
-    0xFE6A: "%",
-    # What HFS+ passes over when it compares names, and other characters without a width.
-    **dict.fromkeys(
-        (0xAD, 0x34F, 0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F), 0x2060, 0x2061,
-         0x2062, 0x2063, 0x2064, *range(0x206A, 0x2070), *range(0xFE00, 0xFE10), 0xFEFF),
-        "",
-    ),
-}  # fmt: skip
 SPACES = " \u00a0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u202f\u205f\u3000"
 QUOTES = "'\"`"
 
@@ -64,13 +50,15 @@ def path_danger(path: str, root: str = "") -> str:
     places relative to a home; absolute paths and drive letters unless they lead into `root`, an
     absolute folder.
     """
-    found = {reason for text in _readings(path) for reason in _dangers(text, root)}
+    like = root.translate(ALIKE)
+    found = {reason for text in _readings(path) for reason in _dangers(text, like)}
+    found.update(_dangers(path, root))
     return next((reason for reason in REASONS if reason in found), "")
 
 
 def _readings(path: str) -> Iterator[str | None]:
-    """The path as it is and with its escapes decoded one time, two times, …; None ends what does
-    not decode."""
+    """The path as what it looks like, and with its escapes decoded one time, two times, …; None
+    ends what does not decode."""
     text = path.translate(ALIKE)
     yield text
     for _ in range(_ROUNDS):
@@ -100,7 +88,7 @@ def _dangers(text: str | None, root: str) -> Iterator[str]:
         yield CONTROL
     place, segments = _placed(text.strip(SPACES + QUOTES).replace("\\", "/"))
     if root and place in (ABSOLUTE, DRIVE):
-        base, inner = _placed(root.translate(ALIKE).replace("\\", "/"))
+        base, inner = _placed(root.replace("\\", "/"))
         if base == place and _begins(segments, inner, folded=place == DRIVE):
             place, segments = "", segments[len(inner) :]
     if place:
@@ -115,7 +103,8 @@ def _dangers(text: str | None, root: str) -> Iterator[str]:
 
 
 def _placed(text: str) -> tuple[str, list[str]]:
-    """Where a path starts (empty: here), and its segments; a drive is the first of them."""
+    """Where a path starts (empty: here), and its segments; a drive is the first of them, with its
+    slash: `C:x` is wherever the process stands on that drive."""
     if text[:5].translate(FOLD) == "file:":
         text = text[5:]
         if text.startswith("//"):
@@ -128,7 +117,8 @@ def _placed(text: str) -> tuple[str, list[str]]:
     if text.startswith("//"):
         return UNC, _split(text)
     if _DRIVE.match(text):
-        return DRIVE, [text[:2], *_split(text[2:])]
+        drive = text[:3] if text[2:3] == "/" else text[:2]
+        return DRIVE, [drive, *_split(text[2:])]
     if text.startswith("~"):
         return HOME, _split(text)
     return ABSOLUTE if text.startswith("/") else "", _split(text)

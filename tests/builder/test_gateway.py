@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -238,8 +239,59 @@ def test_absolute_paths_may_lead_into_the_root() -> None:
         assert path_danger(path, "C:\\w\\app") == ""
     assert path_danger("D:\\w\\app", "C:\\w\\app") == "drive_path"
     assert path_danger("/w/app", "C:\\w\\app") == "absolute_path"
+    for path in ("C:w\\app", "C:w/app/x", "C:"):
+        # Wherever the process stands on that drive.
+        assert path_danger(path, "C:\\w\\app") == "drive_path"
     assert path_danger("../x", "relative") == "parent_segment"
     assert verdict({"cwd": "/w/app/src"}, root="/w/app").kind == "allow"
+
+
+@pytest.mark.parametrize("path", ["/w/a\u200bpp/x", "/w/\uff41pp/x", "/w\u2215app/x"])
+def test_what_only_looks_like_the_root_is_another_folder(path: str) -> None:
+    assert path_danger(path, "/w/app")
+    assert path_danger(path, "/w/app/x")
+
+
+def test_a_root_is_reached_by_its_own_name() -> None:
+    for root in ("/w/\uff41pp", "/w/caf\u00e9", "/w/a\u200bpp"):
+        assert path_danger(f"{root}/x", root) == ""
+
+
+HIDING = ("../x", "a/../x", "/x", "C:/x", ".env", "a/.git/x", "a\\.env")
+
+
+def test_no_character_that_unicode_takes_for_ascii_hides_a_path() -> None:
+    """Each one whose compatibility form is among what a dangerous path is made of."""
+    hidden = 0
+    for code in range(0x80, 0x110000):
+        means = "" if 0xD800 <= code < 0xE000 else unicodedata.normalize("NFKC", chr(code))
+        for path in HIDING if means.isascii() and means.strip() else ():
+            if means in path:
+                hidden += 1
+                assert path_danger(path.replace(means, chr(code))), f"U+{code:04X} in {path}"
+            if means.casefold() in path:
+                assert path_danger(path.replace(means.casefold(), chr(code))), f"U+{code:04X}"
+    assert hidden > 100
+
+
+def test_no_character_without_a_shape_hides_a_path() -> None:
+    # These say of the numbers beside them what those are, and are seen.
+    seen = {*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD}
+    shapeless = [
+        chr(code)
+        for code in range(0x80, 0x110000)
+        if code not in seen
+        and not 0x13430 <= code < 0x13460
+        and (unicodedata.category(chr(code)) == "Cf" or 0xFE00 <= code < 0xFE10)
+    ]
+    for one in (*shapeless, "\u3164", "\u180b", "\U000e0100"):
+        assert path_danger(f".{one}./x") == "parent_segment", f"U+{ord(one):04X}"
+        assert path_danger(f".e{one}nv") == "protected_path"
+
+
+@pytest.mark.parametrize("path", ["..\u00a5x", "a\u20a9..\u20a9x", "\ufe30/x", "\ufe19/x"])
+def test_what_a_code_page_turns_into_a_separator_parts_segments(path: str) -> None:
+    assert path_danger(path) == "parent_segment"
 
 
 @pytest.mark.parametrize(
@@ -250,7 +302,9 @@ def test_absolute_paths_may_lead_into_the_root() -> None:
         "workdir", "working_directory", "notebook_path", "old_path", "newPath", "path_to_read",
         "src", "destination", "uri", "output.file", "root_dir", "folder", "path1", "file1",
         "src_file_2", "file2Path", "file_list", "targetFilesList1", "ｐａｔｈ", "ＦＩＬＥ＿２",
-        "pa\u200bth",
+        "pa\u200bth", "PDFPath", "HTMLFile", "filePATHs", "abspath", "relpath", "outfile",
+        "logfiles", "outputfilename", "basedir", "subdirs", "dirname", "dirpath", "foldernames",
+        "input_subfolder",
     ],
 )  # fmt: skip
 def test_an_argument_that_is_a_path_by_name_is_examined(name: str) -> None:
@@ -262,7 +316,7 @@ def test_an_argument_that_is_a_path_by_name_is_examined(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name", ["", "_", "text", "file_text", "content", "profile", "xpath", "command", "old", "name",
-             "file_type", "targeting", "list", "2", "text1", "map_2", "tile"],
+             "file_type", "targeting", "list", "2", "text1", "map_2", "tile", "profiles", "aXPath"],
 )  # fmt: skip
 def test_other_arguments_are_not(name: str) -> None:
     assert not names_path(name)
