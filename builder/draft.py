@@ -21,6 +21,7 @@ from sawlog.builder.cutting import cut_to_fit, part_of
 from sawlog.builder.forms import show
 from sawlog.builder.measure import measure_of
 from sawlog.builder.policy import CannotFit, Rules
+from sawlog.builder.selection.policy import Policy
 from sawlog.builder.state import Ref, State
 from sawlog.builder.trace import Break, Verdict
 from sawlog.builder.vec import Vec
@@ -42,6 +43,10 @@ WAYS_ON = (
 
 FILL_TO = (4, 5)
 """After a cut, items that may come in fill at most this share of the history zone: 80 %."""
+
+
+SPARING = 64
+"""Choices that are tried in ever less room before a step is refused for what it lacks."""
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -102,6 +107,8 @@ class Draft:
                     return chosen
                 wanted = self._wanted(chosen)
                 if not wanted:
+                    if deepest and not allow_missing:
+                        chosen = self._sparing(known, chosen)
                     if allow_missing or not chosen.missing:
                         self._take(chosen)
                         return None
@@ -238,10 +245,7 @@ class Draft:
         cut = len(self._breaks) > self._broken
 
         def weigh(room: int) -> Chosen:
-            return choose(
-                self._state, policy, room, self._as_of, self._contents, self._measure, known,
-                afresh=bool(self._breaks),
-            )  # fmt: skip
+            return self._weigh(policy, known, room)
 
         try:
             chosen = weigh(self._left)
@@ -257,6 +261,28 @@ class Draft:
         except InvalidItem as error:
             return Refusal("blocked", str(error), (f"a task without {error.code}",))
         return chosen
+
+    def _weigh(self, policy: Policy, known: Known, room: int) -> Chosen:
+        return choose(
+            self._state, policy, room, self._as_of, self._contents, self._measure, known,
+            afresh=bool(self._breaks),
+        )  # fmt: skip
+
+    def _sparing(self, known: Known, chosen: Chosen) -> Chosen:
+        """A choice in less room that lacks nothing, if there is one near; else the same choice.
+
+        In more room a text comes in that takes the place of what a topic is told by.
+        """
+        policy = self._rules.selection
+        assert policy is not None, "a policy without stages lacks nothing"
+        if not chosen.missing:
+            return chosen
+        less = self._weigh(policy, known, self._left)
+        for _ in range(SPARING):
+            if not less.missing or less.units <= less.needed:
+                break
+            less = self._weigh(policy, known, max(less.units - 1, less.needed))
+        return chosen if less.missing or self._wanted(less) else less
 
     @property
     def _room_after_a_cut(self) -> int:

@@ -221,3 +221,47 @@ def happens(told: Told, rnd: random.Random, at: int) -> None:
                 version=str(at),
                 required_for=rnd.choice([(), (), ("r",)]),
             )
+
+
+def test_what_was_cut_deeper_for_what_it_would_lack_is_rebuilt_so(log: AgentLog) -> None:
+    deeper = 0
+    for window in range(60, 220, 4):
+        name = f"task {window}"
+        with log.session(name, window=100_000) as s:
+            s.task("G", topics=["t"])
+            for said in ("one", "more"):
+                s.user(said * 20)
+                next_step(s, "openai-chat", allow_missing=True).send(talker("a" * 100))
+        with log.session(name, window=window) as s:
+            s.offer("R" * 100, channel="verified_fact", source_id="q", topics=["t"])
+            s.user("go")
+            try:
+                made = next_step(s, "openai-chat")
+            except Refused:
+                continue
+            made.send(talker())
+            assert made.packet.missing == ()
+            deeper += len(made.packet.entries) < 8
+        sound(log, name)
+        [why] = log.session(name, read_only=True).steps[3].why("q")
+        assert why.present
+    assert deeper
+
+
+def test_no_text_that_is_not_needed_takes_the_place_of_what_a_topic_is_told_by() -> None:
+    """In more room more evidence comes in, and none was left for the topic."""
+    fitted: list[int] = []
+    for window in range(40, 400):
+        told = Told(Rules(window=window))
+        told.task("G", requirements=("r",), topics=("t",))
+        told.user("o" * 300)
+        told.says()
+        told.user("go")
+        told.offer("q" * 100, "tool_observation", source_id="a", required_for=("r",))
+        told.offer("e" * 260, "tool_observation", source_id="b", required_for=("r",))
+        told.offer("T" * 100, "verified_fact", source_id="c", topics=("t",))
+        built = told.build()
+        if isinstance(built, Built):
+            assert built.missing == ()
+            fitted.append(window)
+    assert fitted == [*range(fitted[0], 400)]

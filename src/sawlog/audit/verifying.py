@@ -225,7 +225,8 @@ class _Verification:
                 self.window,
                 cache,
                 allow_waiting=True,
-                allow_missing=True,
+                # What lacks nothing may have been cut deeper for that.
+                allow_missing=bool(packet.missing),
             )
             if isinstance(built, Refusal):
                 self._differs(step, "cold", f"{built.reason}: {built.message}", packet.request)
