@@ -141,6 +141,15 @@ def test_why_tells_what_a_preview_leaves_out(log: AgentLog) -> None:
     assert (there.candidate, there.present) == (True, True)
 
 
+def test_a_case_holds_what_was_weighed(log: AgentLog) -> None:
+    with log.session("task") as s:
+        s.offer(BIG, channel="repository_file", source_id="rows.txt")
+        [text] = texts(stepped(s))
+    case = log.read("task").steps[1].case()
+    [candidate] = case["input"]["candidates_in_order"]
+    assert text in candidate.values() and BIG not in candidate.values()
+
+
 def test_a_preview_above_the_policys_cap_is_cut_and_names_the_whole(log: AgentLog) -> None:
     document = {
         "name": "tight",

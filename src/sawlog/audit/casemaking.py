@@ -16,6 +16,7 @@ from sawlog.builder.candidates import task_of
 from sawlog.builder.channels import CHANNELS
 from sawlog.builder.contents import text_of
 from sawlog.builder.forms import show
+from sawlog.builder.forms_around import item_form
 from sawlog.builder.item import Sensitivity
 from sawlog.builder.measure import measure_of
 from sawlog.builder.packet import Entry
@@ -106,8 +107,10 @@ class _Making:
         return content
 
     def _shown(self, seq: int) -> list[Entry]:
-        parts = range(1, len(self._offered(seq).parts) + 1)
-        return [show(Ref("history", seq, part, "item"), self._window, None) for part in parts]
+        return [
+            show(Ref("history", seq, at, "item", item_form(part)), self._window, None)
+            for at, part in enumerate(self._offered(seq).parts, 1)
+        ]
 
     def _units(self, seq: int) -> int:
         # A secret has no text here, and its handle stands for it.
