@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from sawlog.builder.candidates import Known, candidate_now, id_of, thing_of, units_of
+from sawlog.builder.candidates import Known, candidate_now, thing_of, units_of
 from sawlog.builder.contents import Contents
 from sawlog.builder.facts import Offer
 from sawlog.builder.item import RETENTION_RANK
@@ -146,12 +146,17 @@ def _standing(
     known: Known,
     contents: Contents,
 ) -> tuple[tuple[str, str, int], ...]:
-    """Id, zone and units of each item that stands in the packet."""
+    """Id, zone and units of each item that stands in the packet and is not withdrawn or outdated.
+
+    All of them count, weighed or not: who else is weighed must not decide what has room.
+    """
     units = known.standing(state.sent, contents)
+    there = [seq for seq in sorted(shown) if seq in units and seq in offers]
+    now = [candidate_now(state, offers[seq], known.items[seq], shown) for seq in there]
     return tuple(
-        (id_of(seq), zone_of(known.items[seq]), units[seq])
-        for seq in sorted(shown)
-        if seq in units and seq in offers
+        (one.id, zone_of(one), units[seq])
+        for seq, one in zip(there, now, strict=True)
+        if not one.stale
     )
 
 

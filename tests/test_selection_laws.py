@@ -303,8 +303,11 @@ def _weighs_alike(driver: Surrounded) -> None:
     assert few.trace == many.trace
 
 
-def play(acts: Sequence[laws.Act], window: int, most: int) -> None:
-    driver = Surrounded(window)
+def play(
+    acts: Sequence[laws.Act], window: int, most: int, of: Callable[[int], Surrounded] = Surrounded
+) -> None:
+    """Play the acts with a driver for that window, and check what holds of its log."""
+    driver = of(window)
     driver.play(("user", 1, 0))
     for act in acts:
         driver.play(act)

@@ -150,12 +150,16 @@ def _standing(field: Field, task: Task) -> dict[str, int]:
 
     So a newer version never finds its zone taken by the one whose place it takes.
     """
-    gone = {one.id for one in field.verdicts}
+    gone = {one.id for one in field.verdicts if one.reason in _OVER}
     spent = dict.fromkeys(ZONES, 0)
     for id, zone, units in task.standing:
         if id not in gone:
             spent[zone] += units
     return spent
+
+
+_OVER = frozenset(("superseded", "overturned", "expired"))
+"""Reasons after which a text holds no more. Others keep it out of a packet, not out of its zone."""
 
 
 def _bounded(zone: str, units: int) -> str:

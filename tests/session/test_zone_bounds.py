@@ -12,6 +12,7 @@ from sawlog.builder.measure import measure_of
 from sawlog.builder.policy import Rules
 from sawlog.builder.selection.policy import Policy
 from sawlog.builder.trace import Verdict
+from sawlog.store.events.world import Saw
 from sawlog.work.session import Session
 from sawlog.work.step import Step
 from tests.builder.surroundings import Told
@@ -135,6 +136,19 @@ def test_a_newer_version_takes_the_place_of_the_older_one_in_its_zone(log: Agent
         assert fate(step(s), log, "page")[1] == "selected_as_data"
         for version in range(2, 5):
             hit(s, version, 200, source_id="page", version=str(version), locator="1.md")
+            assert fate(step(s), log, "page")[1] == "selected_as_data"
+    sound(log, "task")
+
+
+def test_a_text_whose_file_changed_leaves_its_zone_to_the_new_one(log: AgentLog) -> None:
+    with log.session("task", policy=bounded(70), window=2000) as s:
+        for version in ("v1", "v2", "v3"):
+            s.file_changed("page.md", version)
+            said = f"hit in {version} " + "x" * 190
+            s.offer(
+                said, channel="retrieval", source_id="page", locator="1.md", version=version,
+                saw=[Saw("page.md", "", version)],
+            )  # fmt: skip
             assert fate(step(s), log, "page")[1] == "selected_as_data"
     sound(log, "task")
 
