@@ -18,7 +18,7 @@ from sawlog.builder.selection.walks import Budget, ZoneBound
 from sawlog.builder.state import State
 from tests.test_selection_laws import ACTS, LOGS, WINDOWS, Surrounded, play
 
-BOUNDS = (ZoneBound("retrieved", 90), ZoneBound("recent", 40))
+BOUNDS = (ZoneBound("retrieved", 30), ZoneBound("recent", 15))
 BOUNDED = replace(
     DEFAULT,
     name="bounded",
@@ -74,7 +74,7 @@ def test_the_laws_of_selection_hold_under_bounds() -> None:
 
     @seed(1)
     @settings(
-        max_examples=max(4, LOGS // 4),
+        max_examples=max(300, LOGS // 4),
         derandomize=False,
         database=None,
         deadline=None,
