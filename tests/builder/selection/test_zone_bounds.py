@@ -93,6 +93,20 @@ def test_what_stands_in_the_packet_counts_until_it_holds_no_more() -> None:
     assert ids(found) == ["new"]
 
 
+def test_what_stands_there_counts_although_it_would_not_come_in_again() -> None:
+    """Only what is said to hold no more makes room; another task's text still takes its own."""
+    there = one("old", "artifact", repository="other", units=0, text="", in_prefix=True)
+    found = run(
+        there,
+        one("new", "artifact"),
+        policy=bounded(retrieved=25),
+        standing=(("old", "retrieved", 20),),
+        repository="mine",
+    )
+    assert why(found, "old") == "scope/dropped/out_of_scope"
+    assert why(found, "new") == "budget/dropped/zone_exceeded"
+
+
 # --- what it never holds --------------------------------------------------------------------------
 
 
