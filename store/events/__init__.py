@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sawlog.store.events import conversation, inbox, items, lifecycle, steps, world
+from sawlog.store.events import conversation, effects, inbox, items, lifecycle, steps, world
 from sawlog.store.events.registry import Registry
 
 CORE = Registry(
@@ -26,6 +26,9 @@ CORE = Registry(
         conversation.ToolDenied,
         conversation.ApprovalRequested,
         conversation.ApprovalDecided,
+        effects.EffectIntended,
+        effects.EffectSettled,
+        effects.EffectReconciled,
         world.ObservationRecorded,
         world.ToolsChanged,
         world.WorldChanged,
