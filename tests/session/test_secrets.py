@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import json
 import logging
+import re
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
@@ -60,6 +63,14 @@ def spellings(value: str) -> list[str]:
         quote(value, safe=""),
         base64.b64encode(raw).decode(),
         base64.urlsafe_b64encode(raw).decode().rstrip("="),
+        quote_plus(value),
+        re.sub("%..", lambda escape: escape[0].lower(), quote(value, safe="")),
+        quote(quote(value, safe=""), safe=""),
+        "".join(f"%{byte:02X}" for byte in raw),
+        html.escape(value),
+        html.escape(html.escape(value, quote=False)),
+        "".join(f"&#x{ord(c):x};" if at % 2 else f"&#{ord(c):03};" for at, c in enumerate(value)),
+        "".join(f"\\u{ord(c):04x}" if ord(c) < 0x10000 else c for c in value),
     ]
 
 
@@ -85,6 +96,56 @@ def test_every_spelling_of_a_value_is_taken_out(value: str) -> None:
     for text in spellings(value):
         scrubbed = credentials.scrub(f"<{text}>, <{text}>")
         assert scrubbed == "<[secret:key]>, <[secret:key]>", text
+
+
+@pytest.mark.parametrize("value", [VALUE, PLAIN, "?>?>?>", "1234", "日本", "k" * 200 + "\n/+" * 40])
+@pytest.mark.parametrize("before", ["", "u", "us", "use", "user:"])
+@pytest.mark.parametrize("after", ["", "\n", "\xff", ":more"])
+def test_a_value_is_taken_out_of_longer_base64(value: str, before: str, after: str) -> None:
+    credentials = Credentials({"key": value})
+    credentials.secret("key")
+    raw = (before + value + after).encode()
+    wrapped = base64.encodebytes(raw * 3).decode()
+    once = base64.b64encode(raw).decode()
+    for text, times in (
+        (once, 1),
+        (base64.urlsafe_b64encode(raw).decode().rstrip("="), 1),
+        (quote(once, safe=""), 1),
+        (once.replace("/", "\\/"), 1),
+        (wrapped, 3),
+        (json.dumps(wrapped), 3),
+        (json.dumps(json.dumps(wrapped.replace("\n", "\r\n    "))), 3),
+    ):
+        scrubbed = credentials.scrub(f"Basic {text}.")
+        assert scrubbed.startswith("Basic ")
+        assert scrubbed.endswith(".")
+        assert scrubbed.count("[secret:key]") == times, text
+
+
+@pytest.mark.parametrize("value", [VALUE, PLAIN, "日本"])
+def test_a_value_is_taken_out_in_hexadecimal_digits(value: str) -> None:
+    credentials = Credentials({"key": value})
+    credentials.secret("key")
+    raw = value.encode()
+    for text in (raw.hex(), raw.hex().upper(), raw.hex(" "), raw.hex(":")):
+        assert credentials.scrub(f"<{text}>") == "<[secret:key]>"
+
+
+def test_what_only_looks_like_a_short_value_stays() -> None:
+    credentials = Credentials({"key": "ab"})
+    credentials.secret("key")
+    assert credentials.scrub("6162 YWI YWJj aGFi") == "6162 [secret:key] YWJj aGFi"
+
+
+@pytest.mark.parametrize("value", ["k" * 5000, "\\" * 10, "?" * 40, "&%" * 20])
+def test_no_text_takes_long(value: str) -> None:
+    credentials = Credentials({"key": value})
+    credentials.secret("key")
+    core = base64.b64encode(value.encode()).decode()
+    began = time.process_time()
+    for part in ("\\", "%25", "&amp;", "/", "\\n", "k", "\r\n "):
+        credentials.scrub(part * 50_000 + core)
+    assert time.process_time() - began < 20, "the square of these lengths takes minutes"
 
 
 @given(st.text(min_size=1, max_size=30), st.text(max_size=20), st.text(max_size=20))

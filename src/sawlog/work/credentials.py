@@ -1,17 +1,14 @@
 """Secrets that tools get at run time, by handle: the log and the model never see a value.
 
 What was handed out is known, and is taken out of every result before it is written, however a tool
-or an exception spells it: as it is, escaped for JSON or by Python (also twice), for a URL, in
-base64.
+or an exception spells it: see `sawlog.work.spellings`.
 """
 
 from __future__ import annotations
 
-import base64
 import re
 import threading
 from collections.abc import Callable, Mapping
-from urllib.parse import quote
 
 from msgspec.structs import replace
 
@@ -26,6 +23,7 @@ from sawlog.store.content import (
 )
 from sawlog.store.errors import CredentialUnavailable
 from sawlog.store.text import Text
+from sawlog.work.spellings import Spellings
 
 Secrets = Mapping[str, str] | Callable[[str], str | None]
 """Values by handle: a mapping, or a function that gives None for what it does not know."""
@@ -42,7 +40,7 @@ class Credentials:
             self._look_up = secrets
         else:
             self._look_up = secrets.get
-        self._handed: dict[str, tuple[str, re.Pattern[str]]] = {}
+        self._handed: dict[str, tuple[str, Spellings]] = {}
         self._lock = threading.Lock()
 
     def secret(self, handle: str) -> str:
@@ -56,7 +54,7 @@ class Credentials:
             raise CredentialUnavailable(handle)
         with self._lock:
             if value not in self._handed:
-                self._handed[value] = _shown(handle), _spellings(value)
+                self._handed[value] = _shown(handle), Spellings(value)
         return value
 
     def scrub(self, text: str) -> str:
@@ -64,7 +62,7 @@ class Credentials:
         with self._lock:
             handed = sorted(self._handed.items(), key=_longest_first)
         for _, (shown, spellings) in handed:
-            text = spellings.sub(shown, text)
+            text = spellings.replaced(shown, text)
         return text
 
     def scrubbed(self, part: Part) -> Part:
@@ -102,73 +100,5 @@ def _shown(handle: str) -> str:
     return f"[secret:{plain}]"
 
 
-def _longest_first(one: tuple[str, tuple[str, re.Pattern[str]]]) -> tuple[int, str]:
+def _longest_first(one: tuple[str, tuple[str, Spellings]]) -> tuple[int, str]:
     return -len(one[0]), one[0]
-
-
-# --- how a value may be spelled -------------------------------------------------------------------
-
-_SHORT = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f", "\v": "v", "\a": "a", "\0": "0"}
-
-
-def _spellings(value: str) -> re.Pattern[str]:
-    raw = value.encode("utf-8", "surrogatepass")
-    others = {quote(raw, safe=""), quote(raw), quote(raw, safe="").lower()}
-    for encode in (base64.b64encode, base64.urlsafe_b64encode):
-        others.add(encode(raw).decode().rstrip("="))
-    plain = "|".join(re.escape(one) for one in sorted(others, key=len, reverse=True) if one)
-    return re.compile(f"{_escaped(value)}|(?:{plain})={{0,2}}")
-
-
-def _escaped(value: str) -> str:
-    """A pattern for the value as it is and escaped, any number of times, as JSON and Python do.
-
-    Quantifiers give nothing back and begin where a run of backslashes begins, so that a text of
-    backslashes costs no more than its length.
-    """
-    out: list[str] = []
-    at = 0
-    while at < len(value):
-        start = "" if at else r"(?<!\\)"
-        if value[at] != "\\":
-            after_run = at > 0 and value[at - 1] == "\\"
-            out.append(_character(value[at], "" if after_run else start + r"\\++"))
-            at += 1
-            continue
-        end = at
-        while end < len(value) and value[end] == "\\":
-            end += 1
-        # Escaping doubles them; as \u005c each takes the place of one.
-        escaped = rf"(?:\\++(?:u005[cC]|x5[cC])){{{end - at}}}"
-        out.append(rf"(?:{start}{escaped}|{start}\\{{{end - at},}}+)")
-        at = end
-    return "".join(out)
-
-
-def _character(character: str, lead: str) -> str:
-    """A pattern for one character; `lead` is what stands in front of an escape's letter."""
-    code = ord(character)
-    ways = [re.escape(character)]
-    if character in "\"'/" and lead:
-        ways.insert(0, f"{lead}{re.escape(character)}")
-    if character in _SHORT:
-        ways.append(f"{lead}{_SHORT[character]}")
-    if code < 0x100:
-        ways.append(f"{lead}x{_hex(code, 2)}")
-    if code < 0x10000:
-        ways.append(f"{lead}u{_hex(code, 4)}")
-    else:
-        high, low = 0xD800 + (code - 0x10000 >> 10), 0xDC00 + (code - 0x10000 & 0x3FF)
-        ways.append(rf"{lead}u{_hex(high, 4)}\\++u{_hex(low, 4)}")
-    ways.append(f"{lead}U{_hex(code, 8)}")
-    if code >= 0x80:
-        raw = character.encode("utf-8", "surrogatepass")
-        rest = "".join(rf"\\++x{_hex(byte, 2)}" for byte in raw[1:])
-        ways.append(f"{lead}x{_hex(raw[0], 2)}{rest}")
-    return f"(?:{'|'.join(ways)})"
-
-
-def _hex(code: int, digits: int) -> str:
-    """A hexadecimal number in either case."""
-    text = f"{code:0{digits}x}"
-    return "".join(f"[{digit}{digit.upper()}]" if digit > "9" else digit for digit in text)
