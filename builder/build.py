@@ -11,8 +11,10 @@ from collections.abc import Callable
 import msgspec
 from msgspec.structs import replace
 
+from sawlog.builder import around
 from sawlog.builder.arrange import Arrangement, synthetic_kind
 from sawlog.builder.assembly import Assembly
+from sawlog.builder.behind import Behind
 from sawlog.builder.candidates import Known
 from sawlog.builder.contents import Contents
 from sawlog.builder.draft import Draft, Refusal
@@ -180,9 +182,10 @@ def _assembled(
     allow_missing: bool,
 ) -> Built | Refusal:
     breaks: list[Break] = []
-    assembly, kept = _standing(state, rules, cache, header, news, contents, breaks)
+    behind: list[Verdict] = []
+    assembly, kept = _standing(state, rules, cache, header, news, contents, breaks, behind)
     assembly.extend(news[len(assembly.refs) - kept :], contents)
-    verdicts = [
+    verdicts = behind + [
         Verdict(ref.seq, ref.part, "history", "selected", _why(ref), units)
         for ref, units in zip(news, assembly.units.between(kept, len(assembly.units)), strict=True)
     ]
@@ -197,7 +200,11 @@ def _assembled(
     if idle is not None:
         return idle
     as_of = as_of if state.as_of is None else max(as_of, state.as_of)
-    draft = Draft(state, rules, as_of, contents, at, assembly, verdicts, breaks)
+    shown = None
+    if behind:
+        # The news are among these entries.
+        shown = around.shown(replace(state, news=Vec()), assembly.refs[:], grown=False)
+    draft = Draft(state, rules, as_of, contents, at, assembly, verdicts, breaks, shown)
     refused = draft.fill(cache.known, allow_missing=allow_missing)
     if refused is not None:
         cache.assembly = None
@@ -287,10 +294,12 @@ def _standing(
     news: list[Ref],
     contents: Contents,
     breaks: list[Break],
+    behind: list[Verdict],
 ) -> tuple[Assembly, int]:
     """The assembly of what stays as it was sent, and how many entries that is.
 
-    The cached one where it still is that; it may hold some of the news already.
+    The cached one where it still is that; it may hold some of the news already. `behind` gets a
+    verdict for each entry that a compaction leaves and that now stands there in another form.
     """
     measured = rules.measure
     old = cache.assembly if cache.measured == measured else None
@@ -310,6 +319,8 @@ def _standing(
     history = [ref for ref in sent if ref.section == "history"]
     if "trimmed" in state.cuts:
         history = _trimmed(history, frozenset(state.trims))
+    if state.checkpoint and "compacted" in state.cuts and rules.selection is not None:
+        history = _behind(state, history, contents, behind)
     refs = [*header, *history]
     if state.base or state.cuts:
         _name_breaks(state, refs, same_header, breaks)
@@ -326,6 +337,21 @@ def _standing(
     assembly = Assembly(measure_of(measured))
     assembly.extend(refs, contents)
     return assembly, kept
+
+
+def _behind(
+    state: State, history: list[Ref], contents: Contents, behind: list[Verdict]
+) -> list[Ref]:
+    otherwise = Behind.of(state, contents)
+    out: list[Ref] = []
+    for ref in history:
+        other, why = otherwise(ref)
+        if other is not None:
+            out.append(other)
+        if other != ref:
+            outcome = "dropped" if other is None else "selected"
+            behind.append(Verdict(ref.seq, ref.part, "freshness", outcome, why))
+    return out
 
 
 def _name_breaks(state: State, refs: list[Ref], same_header: bool, breaks: list[Break]) -> None:

@@ -12,8 +12,9 @@ from collections.abc import Iterable
 import msgspec
 from msgspec.structs import replace
 
-from sawlog.builder import around, freshness
+from sawlog.builder import around
 from sawlog.builder.assembly import Assembly
+from sawlog.builder.behind import Behind
 from sawlog.builder.candidates import Known
 from sawlog.builder.chosen import UNBOUNDED, Chosen, choose
 from sawlog.builder.contents import Contents
@@ -26,8 +27,6 @@ from sawlog.builder.state import Ref, State
 from sawlog.builder.trace import Break, Verdict
 from sawlog.builder.vec import Vec
 from sawlog.store.errors import InvalidItem
-from sawlog.store.events.conversation import MessageSystem, MessageUser, ToolFinished
-from sawlog.store.events.world import ObservationRecorded
 
 WAYS_ON = (
     "a larger window",
@@ -74,13 +73,18 @@ class Draft:
         assembly: Assembly,
         verdicts: list[Verdict],
         breaks: list[Break],
+        shown: State | None = None,
     ) -> None:
-        """`at` is the place of the first history entry of an assembly that holds all history."""
+        """`at` is the place of the first history entry of an assembly that holds all history.
+
+        `shown` is the state in which that assembly stands in the packet, where a cut of the log
+        changed what it shows.
+        """
         self.assembly = assembly
         self.missing: tuple[str, ...] = ()
         self._out: tuple[str, ...] = ()
         self._start = state
-        self._state = state
+        self._state = shown or state
         self._rules = rules.calibrated(state.per_mille)
         self._as_of = as_of
         self._contents = contents
@@ -205,7 +209,7 @@ class Draft:
         """Cut all that there was so that `spare` units are left; gives what is told again."""
         rules = replace(self._rules, window=self._rules.window - spare)
         selects = rules.selection is not None
-        otherwise = _Otherwise.of(self._start, self._contents) if selects else None
+        otherwise = Behind.of(self._start, self._contents) if selects else None
         cut = cut_to_fit(self._whole, self._at, rules, self._contents, otherwise, deepest=deepest)
         if isinstance(cut, CannotFit):
             return self._does_not_fit(cut)
@@ -347,46 +351,3 @@ def _needs_context(chosen: Chosen) -> Refusal:
         f"this step needs what no item gives: {', '.join(chosen.missing)}",
         chosen.missing,
     )
-
-
-class _Otherwise(msgspec.Struct, frozen=True):
-    """What stands in the place of an entry that stays behind a cut.
-
-    Text of a file that is out of date gives way to a stub or to nothing; items that hold no longer
-    and what was meant for one step only to nothing; and so do notices and texts of the world, for
-    what is true of them now is told behind the cut.
-    """
-
-    paths: dict[int, str]
-    items: frozenset[int]
-    sent_at: int
-    contents: Contents
-
-    @classmethod
-    def of(cls, state: State, contents: Contents) -> _Otherwise:
-        """As a state asks for it."""
-        alive = frozenset(state.items)
-        return cls(freshness.stale_paths(state), alive, state.sent_at, contents)
-
-    def __call__(self, ref: Ref) -> tuple[Ref | None, str]:
-        """What stands in its place, and why if that is not the entry itself."""
-        if ref.section != "history":
-            return ref, ""
-        if ref.form in ("world", "stale", "missing"):
-            return None, "told_anew"
-        path = self.paths.get(ref.seq)
-        if ref.form == "item":
-            return (ref, "") if path is None and ref.seq in self.items else (None, "outdated")
-        if ref.form == "late":
-            return (ref, "") if path is None else (None, "outdated")
-        if ref.form not in ("full", "preview"):
-            return ref, ""
-        content = self.contents.event(ref.seq).content
-        if path is not None and isinstance(content, ToolFinished | ObservationRecorded):
-            if ref.part > 1:
-                return None, "outdated"
-            return Ref("history", ref.seq, 1, "outdated", 1, (("path", path),)), "outdated"
-        if isinstance(content, MessageUser | MessageSystem | ObservationRecorded):
-            if content.once and ref.seq <= self.sent_at:
-                return None, "once"
-        return ref, ""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from sawlog.builder import forms_around
+from sawlog.builder.checkpointtext import checkpoint_text
 from sawlog.builder.contents import Contents, blob_of, preview_of, text_of
 from sawlog.builder.packet import Entry
 from sawlog.builder.state import Ref
@@ -25,6 +26,7 @@ from sawlog.store.content import (
 )
 from sawlog.store.errors import UnknownNumber
 from sawlog.store.event import Event
+from sawlog.store.events.compaction import Checkpoint
 from sawlog.store.events.conversation import (
     ApprovalDecided,
     MessageAssistant,
@@ -345,7 +347,24 @@ def _notice(ref: Ref, contents: Contents, before: Entry | None) -> Entry:
     )
 
 
+def _checkpoint(ref: Ref, contents: Contents, before: Entry | None) -> Entry:
+    content = contents.event(ref.seq).content
+    if not isinstance(content, Checkpoint):
+        raise UnknownNumber(f"event {ref.seq} is no checkpoint")
+    return Entry(
+        first=True,
+        section=ref.section,
+        kind="checkpoint",
+        authority="none",
+        trust="untrusted",
+        status="",
+        name="",
+        text=checkpoint_text(content, lambda text: text_of(text, contents)),
+    )
+
+
 FORMS: dict[tuple[str, int], Form] = {
+    ("checkpoint", 1): _checkpoint,
     ("world", 1): forms_around.world,
     ("stale", 1): forms_around.stale,
     ("outdated", 1): forms_around.outdated,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from sawlog.builder.compacted import checkpoint_ref
 from sawlog.builder.packet import Entry
 from sawlog.builder.state import Ref, State
 from sawlog.store.events.base import Named
@@ -95,10 +96,12 @@ def rules_for(
 
 
 def header_refs(state: State) -> list[Ref]:
-    """The entries of the header: system text, then tools."""
+    """The entries in front of the history: system text, tools, the newest checkpoint."""
     refs = [Ref("system", seq, part) for seq, parts in state.system for part in range(1, parts + 1)]
     seq, tools = state.tools
     refs.extend(Ref("tools", seq, part) for part in range(1, tools + 1))
+    if state.checkpoint:
+        refs.append(checkpoint_ref(state.checkpoint))
     return refs
 
 

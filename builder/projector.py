@@ -10,12 +10,16 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from sawlog.builder import around, freshness, inbox, offers, pairing, world
+from sawlog.builder import around, compacted, freshness, inbox, offers, pairing, world
 from sawlog.builder.manifest import BadManifest, expand, known_parts, names_older
+from sawlog.builder.rewinding import resumed
 from sawlog.builder.state import Bound, News, Ref, State
 from sawlog.builder.vec import Index, Vec
 from sawlog.store.content import BoundPart, IncompletePart, Part, RawPart, TextPart
 from sawlog.store.event import Event
+from sawlog.store.events.compaction import (
+    CompactionCompleted,
+)
 from sawlog.store.events.conversation import (
     ApprovalDecided,
     ApprovalRequested,
@@ -30,7 +34,6 @@ from sawlog.store.events.conversation import (
 from sawlog.store.events.inbox import InboxCancelled, InboxClaimed, InboxInjected
 from sawlog.store.events.items import ItemOffered, ItemWithdrawn, TaskSet
 from sawlog.store.events.lifecycle import (
-    CompactionCompleted,
     HistoryRewound,
     HistoryTrimmed,
     SessionForked,
@@ -119,7 +122,7 @@ def fold(state: State, event: Event) -> State:
         case HistoryTrimmed():
             return _trimmed(state, content)
         case CompactionCompleted():
-            return _compacted(state, content)
+            return compacted.compacted(state, content)
         case WorldChanged():
             return world.changed(state, event.seq, content)
         case TaskSet():
@@ -247,7 +250,7 @@ def _packet(state: State, event: Event, content: PacketBuilt) -> State:
     if not grown:
         floor = min((ref.seq for ref in refs if _is_history(ref)), default=0)
         gone = {*gaps, *(ref.seq for ref in (*state.base, *state.sent))} - shown
-        gaps = tuple(sorted(seq for seq in gone if seq > floor))
+        gaps = compacted.thinned((seq for seq in gone if seq > floor), shown)
         answered = Index(entry for entry in answered.items() if entry[1].call >= floor)
         bounds = Vec(bound for bound in bounds if bound.seq >= floor)
     state = replace(
@@ -280,7 +283,9 @@ def _is_history(ref: Ref) -> bool:
 
 def _rewound(state: State, event: Event, to: int) -> State:
     if to < state.sent_at:
-        # What that packet cut off would have to come back; this fold does not keep it.
+        if isinstance(event.resumes, State) and event.resumes.seq == max(to, 0):
+            return resumed(state, event.resumes)
+        # What that packet cut off would have to come back; the state alone does not keep it.
         return replace(
             state,
             blocked=f"event {event.seq} rewinds to before the packet of event {state.sent_at}, "
@@ -306,31 +311,3 @@ def _trimmed(state: State, content: HistoryTrimmed) -> State:
             trims.add(answer.result)
     state = freshness.rebuilt(state, state.sent, frozenset(trims))
     return replace(state, trims=tuple(sorted(trims)), cuts=(*state.cuts, "trimmed"))
-
-
-def _compacted(state: State, content: CompactionCompleted) -> State:
-    by_id = {one.id: one for one in state.news}
-    stay = [by_id[id] for id in dict.fromkeys(content.history) if id in by_id]
-    news = [replace(one, flag="") if one.flag == "copy" else one for one in stay]
-    seqs = {one.seq for one in news}
-    calls = {one.seq for one in news if one.kind == "tool.requested"}
-    answered = [
-        entry
-        for entry in state.answered.items()
-        if entry[1].call in calls and entry[1].result in seqs
-    ]
-    state = replace(
-        state,
-        news=Vec(news),
-        gaps=_gaps(state, (one.seq for one in state.news if one.seq not in seqs)),
-        sent=Vec(ref for ref in state.sent if ref.section != "history"),
-        answered=Index(answered),
-        waiting=pairing.still_waiting(news, state.waiting),
-        orphans=(),
-        cuts=(*state.cuts, "compacted"),
-        bounds=Vec(),
-        summary_lost=content.unknown,
-        told=(),
-        items=(),
-    )
-    return pairing.settled(freshness.rebuilt(state, ()), calls)

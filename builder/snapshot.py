@@ -16,7 +16,7 @@ from sawlog.builder.vec import Index, Vec
 from sawlog.store.events.base import Named
 from sawlog.store.text import Text
 
-CODEC = 2
+CODEC = 3
 """The number of this codec; another one is another number."""
 
 
@@ -48,6 +48,7 @@ class _Form(msgspec.Struct, frozen=True, array_like=True):
     attempts: int
     unsettled: int
     summary_lost: bool
+    checkpoint: int
     task: int
     world: tuple[Value, ...]
     told: tuple[Told, ...]
@@ -98,6 +99,7 @@ def encode(state: State) -> bytes:
             state.attempts,
             state.unsettled,
             state.summary_lost,
+            state.checkpoint,
             state.task,
             state.world,
             state.told,
@@ -145,6 +147,7 @@ def decode(data: bytes) -> State:
         attempts=form.attempts,
         unsettled=form.unsettled,
         summary_lost=form.summary_lost,
+        checkpoint=form.checkpoint,
         task=form.task,
         world=form.world,
         told=form.told,

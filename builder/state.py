@@ -107,6 +107,7 @@ class State(msgspec.Struct, frozen=True):
     open_step: the step whose packet is built and that has no end (0: none); attempts: how many
     attempts it has; unsettled: the number of the one whose outcome is not recorded (0: none).
     summary_lost: the history continues a foreign compaction whose summary its file does not hold.
+    checkpoint: seq of the checkpoint that stands in front of the history (0: none).
     task: seq of the task.set in force (0: none). world: what the sections of the world are now, by
     name; told: their texts that stand in the packet, in order. files: what is known of files and of
     the texts of them that packets show; sights: which shown events show them; dirty: paths whose
@@ -141,6 +142,7 @@ class State(msgspec.Struct, frozen=True):
     attempts: int = 0
     unsettled: int = 0
     summary_lost: bool = False
+    checkpoint: int = 0
     task: int = 0
     world: tuple[Value, ...] = ()
     told: tuple[Told, ...] = ()

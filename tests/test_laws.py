@@ -27,6 +27,9 @@ from sawlog.builder.snapshot import decode, encode, state_digest
 from sawlog.builder.state import Ref, State
 from sawlog.providers.fake_replies import Call, Reply
 from sawlog.providers.strict import check
+from sawlog.store.events.compaction import (
+    CompactionCompleted,
+)
 from sawlog.store.events.conversation import (
     ApprovalDecided,
     ApprovalRequested,
@@ -37,7 +40,6 @@ from sawlog.store.events.conversation import (
     ToolStarted,
 )
 from sawlog.store.events.lifecycle import (
-    CompactionCompleted,
     ForeignRecord,
     HistoryRewound,
     HistoryTrimmed,

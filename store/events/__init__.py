@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from sawlog.store.events import conversation, effects, inbox, items, lifecycle, steps, world
+from sawlog.store.events import (
+    compaction,
+    conversation,
+    effects,
+    inbox,
+    items,
+    lifecycle,
+    steps,
+    world,
+)
 from sawlog.store.events.registry import Registry
 
 CORE = Registry(
@@ -11,9 +20,17 @@ CORE = Registry(
         lifecycle.SessionForked,
         lifecycle.HistoryRewound,
         lifecycle.HistoryTrimmed,
-        lifecycle.CompactionStarted,
-        lifecycle.CompactionCompleted,
-        lifecycle.CompactionFailed,
+        compaction.CompactionStarted1,
+        compaction.CompactionStarted,
+        compaction.CompactionAsked,
+        compaction.CompactionAnswered,
+        compaction.CompactionRefused,
+        compaction.Checkpoint,
+        compaction.CompactionCompleted1,
+        compaction.CompactionCompleted,
+        compaction.CompactionFailed,
+        compaction.NoteRecorded,
+        compaction.NoteClosed,
         lifecycle.ForeignRecord,
         conversation.MessageUser,
         conversation.MessageSystem,

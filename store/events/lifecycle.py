@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sawlog.store.events.base import EventId, Payload
+from sawlog.store.events.base import Payload
 from sawlog.store.events.registry import event
 from sawlog.store.text import Text
 
@@ -46,35 +46,6 @@ class HistoryTrimmed(Payload, frozen=True):
 
     calls: tuple[Text, ...] = ()
     form: str = "stub"
-    reason: Text = ""
-
-
-@event("compaction.started", 1)
-class CompactionStarted(Payload, frozen=True):
-    """A compaction began; until it is completed, packets are as before."""
-
-    trigger: str = ""
-    foreign: bool = False
-
-
-@event("compaction.completed", 1)
-class CompactionCompleted(Payload, frozen=True):
-    """The history that continues, as ids of events in order.
-
-    A foreign one holds what its file could say: the summary as text or opaque, or `unknown`.
-    """
-
-    foreign: bool = False
-    history: tuple[EventId, ...] = ()
-    summary: Text = ""
-    opaque: Text = ""
-    unknown: bool = False
-
-
-@event("compaction.failed", 1)
-class CompactionFailed(Payload, frozen=True):
-    """A compaction ended without effect."""
-
     reason: Text = ""
 
 

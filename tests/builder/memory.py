@@ -7,12 +7,13 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from sawlog.builder.branching import attended, resuming
 from sawlog.builder.build import Built, Cache, Sending, build
 from sawlog.builder.draft import Refusal
 from sawlog.builder.packet import Entry, Header
 from sawlog.builder.policy import Rules
 from sawlog.builder.profiles import profile_for
-from sawlog.builder.projector import fold
+from sawlog.builder.projector import fold, fold_all
 from sawlog.builder.render import renderer_for
 from sawlog.builder.replies import Answered, parse
 from sawlog.builder.state import State
@@ -92,10 +93,18 @@ class MemoryLog:
             payload=ready.payload,
         )  # fmt: skip
         self.stored.append(stored)
-        event = decoded(stored, self.registry)
+        [event] = attended([decoded(stored, self.registry)], self.resuming, self.state.sent_at)
         self.events.append(event)
         self.state = fold(self.state, event)
         return event
+
+    def resuming(self, rewind: Event) -> State:
+        """The state that a rewind goes back to, folded from the first event on."""
+        return resuming(rewind, lambda to: fold_all(State(), self.events[:to]), self.between)
+
+    def between(self, after: int, upto: int) -> list[Event]:
+        """The events after one seq, up to another."""
+        return self.events[after:upto]
 
     def build(
         self,

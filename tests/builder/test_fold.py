@@ -15,6 +15,11 @@ from sawlog.builder.state import Ref, State
 from sawlog.store.content import BoundPart, MediaPart, TextPart
 from sawlog.store.event import Event
 from sawlog.store.events.base import Named, Payload
+from sawlog.store.events.compaction import (
+    CompactionCompleted,
+    CompactionFailed,
+    CompactionStarted,
+)
 from sawlog.store.events.conversation import (
     ApprovalDecided,
     MessageAssistant,
@@ -25,9 +30,6 @@ from sawlog.store.events.conversation import (
     ToolStarted,
 )
 from sawlog.store.events.lifecycle import (
-    CompactionCompleted,
-    CompactionFailed,
-    CompactionStarted,
     ForeignRecord,
     HistoryRewound,
     HistoryTrimmed,
@@ -308,10 +310,14 @@ def test_a_rewind_takes_back_what_came_after() -> None:
     assert log.state.cuts == ("rewound",) and not len(log.state.answered)
 
 
-def test_a_rewind_to_before_the_last_packet_is_not_read_by_this_fold() -> None:
+def test_a_rewind_to_before_the_last_packet_blocks_without_the_state_there() -> None:
     log = Story().run("U P A[] U2 P").log
-    log.append(HistoryRewound(1))
-    assert "rewinds to before the packet of event 5" in log.state.blocked
+    before = log.state
+    rewind = log.append(HistoryRewound(1))
+    for other in (None, "a state", fold_all(State(), log.events[:2])):
+        blocked = fold(before, replace(rewind, resumes=other)).blocked
+        assert "rewinds to before the packet of event 5" in blocked
+    assert not log.state.blocked and [one.seq for one in log.state.news] == [1]
 
 
 def test_trimmed_results_are_stubs_from_the_next_packet_on() -> None:

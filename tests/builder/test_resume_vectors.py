@@ -19,8 +19,11 @@ from sawlog.builder.projector import fold_all
 from sawlog.builder.snapshot import decode, encode
 from sawlog.builder.state import State
 from sawlog.store.events.base import EventId
+from sawlog.store.events.compaction import (
+    CompactionCompleted,
+    CompactionStarted,
+)
 from sawlog.store.events.conversation import MessageAssistant, MessageUser
-from sawlog.store.events.lifecycle import CompactionCompleted, CompactionStarted
 from tests.builder.memory import MemoryLog, text
 
 DATA = Path(sawlog.fixtures.__file__).parent / "seed-cases" / "seed23" / "compaction-resume.json"

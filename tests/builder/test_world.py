@@ -10,8 +10,14 @@ from sawlog.builder.build import Built
 from sawlog.builder.draft import Refusal
 from sawlog.builder.policy import HISTORY_ALONE, Rules
 from sawlog.builder.trace import Verdict
+from sawlog.store.events.compaction import (
+    CompactionCompleted,
+)
 from sawlog.store.events.conversation import MessageUser, ToolFinished
-from sawlog.store.events.lifecycle import CompactionCompleted, HistoryRewound, HistoryTrimmed
+from sawlog.store.events.lifecycle import (
+    HistoryRewound,
+    HistoryTrimmed,
+)
 from sawlog.store.events.world import Section, WorldChanged
 from tests.builder.memory import MemoryLog, text
 from tests.builder.surroundings import Told, beside, new, texts

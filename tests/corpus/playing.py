@@ -26,6 +26,9 @@ from sawlog.store.content import Part as StoredPart
 from sawlog.store.envelope import Blob
 from sawlog.store.errors import Refused
 from sawlog.store.events.base import Payload
+from sawlog.store.events.compaction import (
+    CompactionStarted1,
+)
 from sawlog.store.events.conversation import (
     MessageAssistant,
     MessageSystem,
@@ -33,7 +36,9 @@ from sawlog.store.events.conversation import (
     ToolFinished,
     ToolRequested,
 )
-from sawlog.store.events.lifecycle import CompactionStarted, HistoryTrimmed
+from sawlog.store.events.lifecycle import (
+    HistoryTrimmed,
+)
 from sawlog.store.events.world import ToolsChanged
 from sawlog.work.call import Call as LiveCall
 from sawlog.work.session import Session
@@ -48,7 +53,7 @@ REOPENED = 60
 def events_of(foreign: ForeignSession) -> Iterator[ForeignEvent]:
     """The events of a file but those that belong to a compaction."""
     for record in foreign.records:
-        if not any(isinstance(event.payload, CompactionStarted) for event in record.events):
+        if not any(isinstance(event.payload, CompactionStarted1) for event in record.events):
             yield from record.events
 
 

@@ -24,7 +24,9 @@ from sawlog.builder.projector import fold
 from sawlog.builder.state import State
 from sawlog.importing import import_path
 from sawlog.providers.strict import APIS
-from sawlog.store.events.lifecycle import CompactionCompleted
+from sawlog.store.events.compaction import (
+    CompactionCompleted,
+)
 from tests.corpus.files import WHY_NOT, files, objects, short
 
 COMPACTED = {"02": 3, "03": 2, "05": 2, "07": 1, "09": 1, "15": 1, "16": 1}

@@ -15,8 +15,13 @@ from sawlog.store.envelope import Blob, NewEvent
 from sawlog.store.errors import FormatError
 from sawlog.store.events import CORE
 from sawlog.store.events.base import Payload
+from sawlog.store.events.compaction import (
+    CompactionCompleted1,
+)
 from sawlog.store.events.conversation import ToolFinished, ToolRequested
-from sawlog.store.events.lifecycle import CompactionCompleted, ForeignRecord
+from sawlog.store.events.lifecycle import (
+    ForeignRecord,
+)
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "fixtures" / "foreign"
@@ -83,7 +88,7 @@ def check_session(session: ForeignSession) -> None:
                 assert isinstance(call.payload, ToolRequested)
                 assert call.payload.call_id == payload.call_id
                 assert event.step == call.step
-            if isinstance(payload, CompactionCompleted):
+            if isinstance(payload, CompactionCompleted1):
                 assert all(bytes.fromhex(id) in known for id in payload.history)
             if event.rewind_to is not None:
                 assert event.rewind_to == b"" or at[event.rewind_to] < at[event.id]

@@ -5,13 +5,15 @@ from __future__ import annotations
 from sawlog.formats import codex
 from sawlog.formats.base import ForeignEvent, ForeignSession
 from sawlog.store.content import TextPart
+from sawlog.store.events.compaction import (
+    CompactionCompleted1,
+)
 from sawlog.store.events.conversation import (
     MessageAssistant,
     MessageSystem,
     MessageUser,
     ToolFinished,
 )
-from sawlog.store.events.lifecycle import CompactionCompleted
 from tests.doors.foreign import FIXTURES, check_session, events
 
 FOLDER = FIXTURES / "codex"
@@ -50,5 +52,5 @@ def compactions(only: ForeignSession) -> list[list[ForeignEvent]]:
     return [
         [known[id] for id in event.payload.history]
         for event in events(only)
-        if isinstance(event.payload, CompactionCompleted)
+        if isinstance(event.payload, CompactionCompleted1)
     ]

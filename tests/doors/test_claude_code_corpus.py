@@ -12,8 +12,14 @@ import pytest
 
 from sawlog.formats.claude_code import read, sniff
 from sawlog.store.content import MediaPart
+from sawlog.store.events.compaction import (
+    CompactionCompleted1,
+)
 from sawlog.store.events.conversation import MessageUser, ToolFinished
-from sawlog.store.events.lifecycle import CompactionCompleted, HistoryRewound, HistoryTrimmed
+from sawlog.store.events.lifecycle import (
+    HistoryRewound,
+    HistoryTrimmed,
+)
 from tests.doors.test_claude_code_law import assert_begins, assert_fits, records_of
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "claude-code"
@@ -116,7 +122,7 @@ def test_compactions_leave_the_summary_alone() -> None:
     for file in FILES:
         for record in read(file)[0].records:
             for event in record.events:
-                if isinstance(event.payload, CompactionCompleted):
+                if isinstance(event.payload, CompactionCompleted1):
                     kept = found.setdefault(file.name[:2], [])
                     kept.append(len(event.payload.history))
     assert found == {"03": [1], "11": [1], "15": [1], "28": [1], "30": [1, 1]}

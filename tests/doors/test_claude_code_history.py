@@ -6,10 +6,12 @@ from pathlib import Path
 
 from sawlog.formats.base import ForeignSession
 from sawlog.formats.claude_code import read
+from sawlog.store.events.compaction import (
+    CompactionCompleted1,
+    CompactionStarted1,
+)
 from sawlog.store.events.conversation import MessageUser
 from sawlog.store.events.lifecycle import (
-    CompactionCompleted,
-    CompactionStarted,
     ForeignRecord,
     HistoryRewound,
     HistoryTrimmed,
@@ -70,7 +72,7 @@ def histories(session: ForeignSession) -> list[list[str]]:
     return [
         [names[id] for id in event.payload.history]
         for event in events(session)
-        if isinstance(event.payload, CompactionCompleted)
+        if isinstance(event.payload, CompactionCompleted1)
     ]
 
 
@@ -79,10 +81,10 @@ def test_a_compaction_is_one_batch_on_its_summary() -> None:
     assert kinds(at(session, 28)) == [ForeignRecord]
     end, started, summary, completed = at(session, 29)
     assert end.step == 3
-    assert isinstance(started.payload, CompactionStarted)
+    assert isinstance(started.payload, CompactionStarted1)
     assert (started.payload.trigger, started.payload.foreign) == ("manual", True)
     assert isinstance(summary.payload, MessageUser) and summary.payload.origin == "summary"
-    assert isinstance(completed.payload, CompactionCompleted) and completed.payload.foreign
+    assert isinstance(completed.payload, CompactionCompleted1) and completed.payload.foreign
     assert completed.payload.summary == "The project was linted: three warnings."
 
 

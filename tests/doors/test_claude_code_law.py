@@ -26,8 +26,13 @@ from sawlog.store.codec import prepare
 from sawlog.store.envelope import Blob, NewEvent
 from sawlog.store.errors import UnknownFormat
 from sawlog.store.events import CORE
+from sawlog.store.events.compaction import (
+    CompactionCompleted1,
+)
 from sawlog.store.events.conversation import ToolFinished, ToolRequested
-from sawlog.store.events.lifecycle import CompactionCompleted, HistoryRewound
+from sawlog.store.events.lifecycle import (
+    HistoryRewound,
+)
 from sawlog.store.events.steps import StepCompleted
 
 FOLDER = Path(next(iter(sawlog.fixtures.__path__))) / "foreign" / "claude-code"
@@ -230,7 +235,7 @@ def assert_fits(session: ForeignSession) -> None:
                 case HistoryRewound():
                     assert event.rewind_to is not None
                     assert not event.rewind_to or event.rewind_to in seen
-                case CompactionCompleted():
+                case CompactionCompleted1():
                     assert {bytes.fromhex(id) for id in payload.history} <= seen
                     assert len(set(payload.history)) == len(payload.history)
                 case _:

@@ -10,6 +10,10 @@ import pytest
 from sawlog.formats import codex
 from sawlog.store.content import BoundPart, TextPart
 from sawlog.store.errors import TooLarge, UnknownFormat
+from sawlog.store.events.compaction import (
+    CompactionCompleted1,
+    CompactionStarted1,
+)
 from sawlog.store.events.conversation import (
     MessageAssistant,
     MessageSystem,
@@ -18,8 +22,6 @@ from sawlog.store.events.conversation import (
     ToolRequested,
 )
 from sawlog.store.events.lifecycle import (
-    CompactionCompleted,
-    CompactionStarted,
     ForeignRecord,
     HistoryRewound,
 )
@@ -117,7 +119,7 @@ def test_a_compaction_without_a_list_keeps_context_and_what_the_user_said() -> N
         "Three files were read.",
     ]
     assert [texts(event)[0] for event in third[-1:]] == ["Good."]
-    ends = [one for one in payloads(only) if isinstance(one, CompactionCompleted)]
+    ends = [one for one in payloads(only) if isinstance(one, CompactionCompleted1)]
     assert [(str(one.summary)[:5], one.unknown) for one in ends] == [
         ("Both ", False),
         ("Three", False),
@@ -131,11 +133,11 @@ def test_a_compaction_with_a_list_is_exactly_that_list() -> None:
     first, second, third = compactions(only)
     batch = [type(event.payload) for event in by_position(only, 9)]
     assert batch == [
-        CompactionStarted,
+        CompactionStarted1,
         MessageUser,
         MessageAssistant,
         MessageAssistant,
-        CompactionCompleted,
+        CompactionCompleted1,
     ]
     # Two of three equal messages are the two that were said, in order; the third is a copy.
     assert [event.id for event in first[:2]] == [
@@ -152,7 +154,7 @@ def test_a_compaction_with_a_list_is_exactly_that_list() -> None:
     assert bare(first[-1].payload) == MessageAssistant(
         parts=(BoundPart("compaction", API, opaque),), copy=True
     )
-    ends = [one for one in payloads(only) if isinstance(one, CompactionCompleted)]
+    ends = [one for one in payloads(only) if isinstance(one, CompactionCompleted1)]
     assert (ends[0].opaque, ends[0].summary, ends[0].unknown) == (opaque, "", False)
     assert [type(event.payload) for event in second] == [
         MessageUser,
@@ -179,7 +181,7 @@ def test_calls_that_a_compaction_repeats_are_no_new_calls() -> None:
 def test_a_compaction_ends_the_step_before_it() -> None:
     only = session("compacted-list")
     kinds = [type(event.payload) for event in by_position(only, 13)[:2]]
-    assert kinds == [StepCompleted, CompactionStarted]
+    assert kinds == [StepCompleted, CompactionStarted1]
 
 
 def test_a_rollback_into_a_compacted_history_is_named(tmp_path: Path) -> None:

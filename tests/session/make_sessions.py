@@ -30,6 +30,9 @@ from sawlog.providers.fake_replies import Call, Reply
 from sawlog.providers.strict import FAKE_KEY, check
 from sawlog.store.content import IncompletePart, MediaPart, TextPart
 from sawlog.store.errors import Refused
+from sawlog.store.events.compaction import (
+    CompactionCompleted,
+)
 from sawlog.store.events.conversation import (
     MessageAssistant,
     MessageSystem,
@@ -38,7 +41,6 @@ from sawlog.store.events.conversation import (
     ToolFinished,
 )
 from sawlog.store.events.lifecycle import (
-    CompactionCompleted,
     ForeignRecord,
     HistoryRewound,
     HistoryTrimmed,

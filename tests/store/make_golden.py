@@ -30,6 +30,27 @@ from sawlog.store.directory import SessionRow
 from sawlog.store.envelope import UNKNOWN_TIME, Blob, NewEvent
 from sawlog.store.events import CORE
 from sawlog.store.events.base import Named, Payload, Record, Redacted
+from sawlog.store.events.compaction import (
+    ChangedFile,
+    Checkpoint,
+    Closed,
+    CompactionAnswered,
+    CompactionAsked,
+    CompactionCompleted,
+    CompactionCompleted1,
+    CompactionFailed,
+    CompactionRefused,
+    CompactionStarted,
+    CompactionStarted1,
+    Dropped,
+    InstructionStatus,
+    Line,
+    NoteClosed,
+    NoteRecorded,
+    OpenCall,
+    SeenFile,
+    Withdrawn,
+)
 from sawlog.store.events.conversation import (
     ApprovalDecided,
     ApprovalRequested,
@@ -47,9 +68,6 @@ from sawlog.store.events.effects import EffectIntended, EffectReconciled, Effect
 from sawlog.store.events.inbox import InboxCancelled, InboxClaimed, InboxInjected
 from sawlog.store.events.items import ItemOffered, ItemWithdrawn, Label, TaskSet
 from sawlog.store.events.lifecycle import (
-    CompactionCompleted,
-    CompactionFailed,
-    CompactionStarted,
     ForeignRecord,
     HistoryRewound,
     HistoryTrimmed,
@@ -264,11 +282,11 @@ def every_type(make: Maker) -> SessionRow:
         ("harness", 1, ToolDenied(id_of("c2"), "call_2", "ignored", "not now", "someone")),
         ("harness", 0, HistoryTrimmed(("call_1",), "stand_in", "too long")),
         ("user", 0, HistoryRewound(5, "another way")),
-        ("import:codex", 0, CompactionStarted("budget", True)),
-        ("import:codex", 0, CompactionCompleted(
+        ("import:codex", 0, CompactionStarted1("budget", True)),
+        ("import:codex", 0, CompactionCompleted1(
             True, (id_of("u"), id_of("v")), "so far", "opaque", True,
         )),
-        ("harness", 0, CompactionStarted()),
+        ("harness", 0, CompactionStarted1()),
         ("harness", 0, CompactionFailed("no progress")),
         ("proxy", 2, PacketRecorded(
             "openai-chat", "POST", "/chat/completions", (("x", "y"),), "m-2", digest, 40, 3,
@@ -349,6 +367,40 @@ def starts(make: Maker) -> SessionRow:
     ]
     for payload in payloads:
         make.log.append(session, [NewEvent(payload=payload, source="harness", step=1)])
+    return make.log.get(session)
+
+
+def compactions(make: Maker) -> SessionRow:
+    """A compaction as sawlog makes it, every field of its events set; notes; one that failed."""
+    session = make.session("compactions")
+    summariser = Named("extractive", 1)
+    cited = (id_of("m1"), id_of("c1"))
+    line = Line("open-1", "the \u00fcber-test fails", cited, "summariser")
+    digest = "ab" * 32
+    payloads = [
+        ("user", NoteRecorded("open", "open-1", "the test fails", cited)),
+        ("harness", NoteClosed("open-1", cited, "it passes")),
+        ("harness", CompactionStarted("ratio", True, "local", 40, (3, 7), 900, digest, 38)),
+        ("harness", CompactionAsked(1, summariser, "Sum up.", "anthropic", "m-1", "{}", digest, 9)),
+        ("harness", CompactionAnswered(1, 200, '{"next":[]}', '{"output_tokens":7}', "cut off")),
+        ("harness", CompactionRefused(1, (("larger", ""), ("dropped_open", "open-1")))),
+        ("harness", Checkpoint(
+            id_of("s1"), 2, id_of("k1"), "mend it", "tests pass",
+            (Line("c-1", "never push"),), (Line("d-1", "edited", cited),),
+            (ChangedFile("a.py", digest, "absent", cited),), (line,), (Line("n-1", "run tests"),),
+            cited, (SeenFile("b.py", digest, id_of("c1"), True),),
+            (OpenCall(id_of("c2"), "deploy", "awaiting_approval", "ap-1"),),
+            (InstructionStatus(id_of("i1"), "replaced"),), (Withdrawn("memory", "m-1"),),
+            (Closed("open-0", cited, "done"),), (Dropped("result", 12, cited),), "It went well.",
+            summariser, BoundPart("compaction", "anthropic", "{}", "a summary"), 300,
+        )),
+        ("harness", CompactionCompleted(
+            True, cited, "words", "opaque", True, 7, 40, (3, 7),
+        )),
+        ("harness", CompactionFailed("cannot_compact: nothing to cut")),
+    ]  # fmt: skip
+    for source, payload in payloads:
+        make.log.append(session, [NewEvent(payload=payload, source=source)])
     return make.log.get(session)
 
 
@@ -459,6 +511,7 @@ def make(folder: Path) -> None:
         rows.update(branches(maker))
         rows["around-the-history"] = around_the_history(maker)
         rows["starts"] = starts(maker)
+        rows["compactions"] = compactions(maker)
         heads: dict[str, dict[str, object]] = {}
         # Counted by itself, so that no vector in front of it has a part in its bytes.
         rows["effects"] = effects(Maker(database, "effects "))

@@ -25,6 +25,7 @@ from sawlog.audit.manifests import Manifests
 from sawlog.audit.reconstructing import absent_of, as_recorded, base_params, foreign_sending
 from sawlog.audit.recorded import Recorded
 from sawlog.builder.arrange import Arrangement
+from sawlog.builder.branching import resuming
 from sawlog.builder.build import Built, Cache, Sending, build
 from sawlog.builder.contents import text_of
 from sawlog.builder.draft import Refusal
@@ -40,8 +41,13 @@ from sawlog.builder.state import Ref, State
 from sawlog.store.envelope import UNKNOWN_TIME
 from sawlog.store.errors import ConfigError, UnknownNumber
 from sawlog.store.event import Event
+from sawlog.store.events.compaction import (
+    CompactionCompleted,
+)
 from sawlog.store.events.conversation import MessageAssistant
-from sawlog.store.events.lifecycle import CompactionCompleted, HistoryRewound
+from sawlog.store.events.lifecycle import (
+    HistoryRewound,
+)
 from sawlog.store.events.steps import PacketBuilt
 
 _FORGET_EVERY = 250
@@ -193,9 +199,12 @@ class Otherwise:
         """The log's own state: an import's has its whole history as news."""
         self._cache = Cache()
         self._arranged = Arrangement()
-        self._manifests = Manifests()
+        self._manifests = Manifests(session.expanded)
         self._newest = UNKNOWN_TIME
         self._model = ""
+        self._goals = session.rewound_to()
+        self._kept: dict[int, State] = {0: State()}
+        """This run's own states at the events that the log rewinds to."""
 
     def steps(self) -> Iterator[Pair]:
         """Every step, the one that a foreign file shows included; nothing is written or sent.
@@ -222,6 +231,9 @@ class Otherwise:
                 if event.step > self._plain.step and self._is_foreign():
                     yield from self._foreign(event)
                 self._follow(event)
+            if event.seq in self._goals:
+                # A step that was refused here has no packet: the state ends before it.
+                self._kept[event.seq] = replace(self._state, seq=event.seq)
             self._newest = max(self._newest, event.occurred_at)
             if event.seq % _FORGET_EVERY == 0:
                 self._window.forget()
@@ -309,6 +321,9 @@ class Otherwise:
             self._state = replace(self._plain, as_of=self._state.as_of)
             self._cache = Cache()
         else:
+            if isinstance(event.content, HistoryRewound):
+                then = resuming(event, self._kept.__getitem__, self._session.as_stored)
+                event = replace(event, resumes=then)
             self._state = fold(self._state, event)
 
     def _begins_anew(self, event: Event) -> bool:

@@ -14,9 +14,9 @@ from sawlog.store.content import (
 from sawlog.store.directory import SessionRow
 from sawlog.store.errors import Damaged
 from sawlog.store.event import Event
+from sawlog.store.events import compaction, steps, world
 from sawlog.store.events import conversation as talk
 from sawlog.store.events import lifecycle as life
-from sawlog.store.events import steps, world
 from sawlog.store.events.base import Payload
 from sawlog.store.events.registry import Erased, Unknown
 from sawlog.store.log import Log
@@ -108,7 +108,7 @@ class Teller:
                 return (
                     f"{len(content.calls)} results as {content.form}: {self.text(content.reason)}"
                 )
-            case life.CompactionCompleted():
+            case compaction.CompactionCompleted():
                 summary = self.text(content.summary)
                 kept = f"{len(content.history)} events go on"
                 return f"{kept}: {summary}" if summary else kept

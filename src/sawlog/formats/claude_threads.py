@@ -27,6 +27,10 @@ from sawlog.formats.lines import Line
 from sawlog.formats.tally import Tally
 from sawlog.formats.values import as_list, as_object, as_text
 from sawlog.store.content import Part, TextPart
+from sawlog.store.events.compaction import (
+    CompactionCompleted1,
+    CompactionStarted1,
+)
 from sawlog.store.events.conversation import (
     MessageAssistant,
     MessageUser,
@@ -34,8 +38,6 @@ from sawlog.store.events.conversation import (
     ToolRequested,
 )
 from sawlog.store.events.lifecycle import (
-    CompactionCompleted,
-    CompactionStarted,
     HistoryRewound,
     HistoryTrimmed,
 )
@@ -250,10 +252,10 @@ class Thread:
         if boundary is None:
             self.notes.add("a summary has no boundary before it", made.position)
         trigger = "" if boundary is None else boundary.trigger
-        made.add(CompactionStarted(trigger=trigger, foreign=True))
+        made.add(CompactionStarted1(trigger=trigger, foreign=True))
         summary = made.add(message, blobs=content.blobs)
         made.add(
-            CompactionCompleted(
+            CompactionCompleted1(
                 foreign=True,
                 history=continuing(
                     boundary, summary.hex(), as_text(value.get("uuid")), self._shown, self.notes

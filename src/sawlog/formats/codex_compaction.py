@@ -15,8 +15,11 @@ import msgspec
 from sawlog.formats.batch import Batch
 from sawlog.formats.codex_items import API, ASIDE, Item, item_of
 from sawlog.store.content import BoundPart, RawPart, TextPart
+from sawlog.store.events.compaction import (
+    CompactionCompleted1,
+    CompactionStarted1,
+)
 from sawlog.store.events.conversation import MessageAssistant, MessageSystem, MessageUser
-from sawlog.store.events.lifecycle import CompactionCompleted, CompactionStarted
 from sawlog.store.jsonslices import elements, fields
 
 CONTEXT, USER, OTHER = "context", "user", "other"
@@ -67,7 +70,7 @@ def compact(
 
     `source` is the record's payload as JSON text, `place` the number of events before the batch.
     """
-    batch.add(CompactionStarted(foreign=True))
+    batch.add(CompactionStarted1(foreign=True))
     message = value.get("message")
     summary = message if isinstance(message, str) else ""
     replacement = value.get("replacement_history")
@@ -81,7 +84,7 @@ def compact(
     else:
         kept = _remembered(batch, summary, surface, place)
     batch.add(
-        CompactionCompleted(
+        CompactionCompleted1(
             foreign=True,
             history=tuple(one.id.hex() for one in kept),
             summary=summary,
