@@ -13,6 +13,7 @@ class Event(msgspec.Struct, frozen=True):
 
     `content` is the payload in its type's newest version, or Unknown, or Erased. `shown` says
     whether its parts can stand in a packet (the registry's frozen word on type and version).
+    `resumes` is no part of it: what a fold goes on from after a rewind, where its reader gives it.
     """
 
     seq: int
@@ -25,6 +26,7 @@ class Event(msgspec.Struct, frozen=True):
     content: Content
     shown: bool
     ignorable: bool
+    resumes: object = None
 
 
 def decoded(stored: StoredEvent, registry: Registry) -> Event:

@@ -84,7 +84,7 @@ class _Run:
         self._window = session.window
         self._state = State()
         self._arranged = Arrangement()
-        self._manifests = Manifests()
+        self._manifests = Manifests(session.expanded)
         self._assembly: Assembly | None = None
         self._measured: Named | None = None
         self._model = _first_model(session)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sawlog.audit.bindings import Bindings
 from sawlog.audit.reconstructing import foreign_sending, reconstruct
 from sawlog.audit.steppacket import StepPacket, reconstructed_packet, replayed_packet
+from sawlog.builder.branching import attended, resuming, state_at
 from sawlog.builder.build import Sending
 from sawlog.builder.contents import text_of
 from sawlog.builder.draft import Refusal
@@ -21,7 +22,7 @@ from sawlog.store.envelope import UNKNOWN_TIME
 from sawlog.store.errors import NoStep, Refused
 from sawlog.store.event import Event, decoded
 from sawlog.store.events.conversation import MessageAssistant, ToolRequested
-from sawlog.store.events.lifecycle import SessionCreated
+from sawlog.store.events.lifecycle import HistoryRewound, SessionCreated
 from sawlog.store.events.steps import (
     PacketBuilt,
     PolicySet,
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
 
 _LOOK = 64
 
+_KNOWN = 16
+"""States at rewinds that a reading keeps, so that the next one goes on from there."""
+
 
 class Recorded:
     """A session of the log. Made by `AgentLog.read`."""
@@ -52,7 +56,8 @@ class Recorded:
         self._places: dict[int, int] | None = None
         self._foreign: str | None = None
         self._profiles: dict[str, Profile] = {}
-        self.binding = Bindings(self.packet_event, self.events, self._window)
+        self._states: dict[int, State] = {}
+        self.binding = Bindings(self.packet_event, self.as_stored, self._window)
         """Step to what the bound items of its reply are bound to, or None."""
 
     @property
@@ -75,15 +80,45 @@ class Recorded:
         """The foreign format that the session was imported from; empty when it was not."""
         if self._foreign is None:
             self._foreign = ""
-            for event in self.events(0, 1):
+            for event in self.as_stored(0, 1):
                 if isinstance(event.content, SessionCreated):
                     self._foreign = event.content.format
         return self._foreign
 
     def events(self, after: int = 0, upto: int | None = None) -> Iterator[Event]:
-        """The events after `after`, up to `upto`, decoded."""
+        """The events after `after`, up to `upto`, as a fold reads them."""
+        return attended(self.as_stored(after, upto), self.resuming, None if after else 0)
+
+    def as_stored(self, after: int = 0, upto: int | None = None) -> Iterator[Event]:
+        """The same as they are stored: a rewind says where to, and not what is there."""
         for stored in self.log.read(self.row, after=after, upto=upto):
             yield decoded(stored, self.log.registry)
+
+    def rewound_to(self) -> frozenset[int]:
+        """The seqs that rewinds of this session go back to."""
+        found: set[int] = set()
+        for stored in self.log.read(self.row):
+            if stored.type == "history.rewound":
+                content = self.log.registry.decode(stored)
+                if isinstance(content, HistoryRewound):
+                    found.add(content.to)
+        return frozenset(found)
+
+    def resuming(self, rewind: Event) -> State:
+        """The state that a rewind goes back to, folded from the first event on."""
+        return resuming(rewind, self.state_at, self.as_stored)
+
+    def state_at(self, seq: int) -> State:
+        """The state after that event, folded from the first one on."""
+        state = state_at(seq, self._before, self.as_stored)
+        self._states[state.seq] = state
+        while len(self._states) > _KNOWN:
+            del self._states[next(iter(self._states))]
+        return state
+
+    def _before(self, seq: int) -> State:
+        known = max((at for at in self._states if at <= seq), default=0)
+        return self._states[known] if known else State()
 
     @property
     def steps(self) -> Steps:
@@ -124,7 +159,7 @@ class Recorded:
 
     def step_of_call(self, call_id: str) -> int:
         """The step that asked for the call of that provider id. Raises NoStep."""
-        for event in self.events():
+        for event in self.as_stored():
             content = event.content
             if isinstance(content, ToolRequested):
                 asked = text_of(content.call_id, self._window)
@@ -206,7 +241,7 @@ class Recorded:
 
     def _foreign_model(self, step: int, place: int) -> str:
         """The model that an import's own file names for a step; empty when it names none."""
-        for event in self.events(place - 1):
+        for event in self.as_stored(place - 1):
             if event.step > step:
                 break
             if event.step == step and isinstance(event.content, MessageAssistant):
@@ -218,20 +253,20 @@ class Recorded:
     def _replayed(self, event: Event) -> StepPacket:
         packet = event.content
         assert isinstance(packet, PacketBuilt)
-        refs = self._expanded(event, packet)
+        refs = self.expanded(packet)
         self._window.prefetch(refs)
         out: Replayed = replayed(packet, refs, self._window, self.profile_of(packet), self.binding)
         return replayed_packet(event.seq, packet, sent_under(packet, self._window), out)
 
-    def _expanded(self, event: Event, packet: PacketBuilt) -> list[Ref]:
+    def expanded(self, packet: PacketBuilt) -> list[Ref]:
         """The entries of a packet, along its manifests down to a full one."""
-        chain = [(event.seq, packet)]
-        while chain[-1][1].base:
-            base = self._window.event(chain[-1][1].base)
-            assert isinstance(base.content, PacketBuilt)
-            chain.append((base.seq, base.content))
+        chain = [packet]
+        while chain[-1].base:
+            base = self._window.event(chain[-1].base).content
+            assert isinstance(base, PacketBuilt)
+            chain.append(base)
         refs: list[Ref] = []
-        for _, link in reversed(chain):
+        for link in reversed(chain):
             refs = expand(link.parts, refs, self._known(link))
         return refs
 
@@ -241,7 +276,7 @@ class Recorded:
         for part in packet.parts:
             if not isinstance(part, Run) or part.part:
                 continue
-            fresh = list(self.events(part.first - 1, part.last))
+            fresh = list(self.as_stored(part.first - 1, part.last))
             self._window.hold(fresh)
             known.update((one.seq, entry_count(one)) for one in fresh if one.shown)
         return known
@@ -285,7 +320,7 @@ class Recorded:
         found = self._profiles.get(packet.profile_digest)
         if found is not None:
             return found
-        for event in self.events():
+        for event in self.as_stored():
             content = event.content
             if isinstance(content, PolicySet) and content.profile_text:
                 profile = profile_of(text_of(content.profile_text, self._window))
@@ -339,7 +374,7 @@ class RecordedStep:
         """`completed`, `failed`, `refused`, `abandoned` or `open`."""
         packet = self.session.packet_event(self.number)
         after = packet.seq if packet is not None else max(0, self.packet.sees)
-        for event in self.session.events(after):
+        for event in self.session.as_stored(after):
             if event.step > self.number:
                 break
             if event.step != self.number:

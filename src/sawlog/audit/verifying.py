@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 import msgspec
+from msgspec.structs import replace
 
 from sawlog.audit.findings import Report
 from sawlog.audit.inforce import rules_of
@@ -26,6 +27,7 @@ from sawlog.audit.reconstructing import foreign_sending, reconstruct
 from sawlog.audit.recorded import Recorded
 from sawlog.builder.arrange import Arrangement
 from sawlog.builder.assembly import Assembly
+from sawlog.builder.branching import attended
 from sawlog.builder.build import Built, Cache, Sending, bindings_of, build
 from sawlog.builder.draft import Refusal
 from sawlog.builder.manifest import BadManifest
@@ -65,9 +67,10 @@ def verify(
     run = _Verification(session)
     bad_seq, why = 0, "ok"
     try:
-        for stored in _checked(session):
-            run.event(decoded(stored, session.log.registry))
-            progress(stored.seq, session.row.head)
+        stored = (decoded(one, session.log.registry) for one in _checked(session))
+        for event in attended(stored, session.resuming, 0):
+            run.event(event)
+            progress(event.seq, session.row.head)
     except Damaged as error:
         bad_seq, why = error.seq, f"seq {error.seq}: {error}" if error.seq else str(error)
     except NoSession as error:
@@ -107,7 +110,7 @@ class _Verification:
         self.not_installed = 0
         """Steps whose policy is not installed: no cold build tells what it would choose."""
         self.newest = UNKNOWN_TIME
-        self.manifests = Manifests()
+        self.manifests = Manifests(session.expanded)
         self.alike = True
         """The last manifest was read as the fold reads it."""
         self._since = 0
@@ -124,7 +127,7 @@ class _Verification:
             if event.step > before.step and not before.blocked and self._is_foreign_step(before):
                 self._reconstructed(event.step, before)
             self.state = fold(before, event)
-            self.mirror = fold(self.mirror, event)
+            self.mirror = fold(self.mirror, _mirrored(event))
         self.newest = max(self.newest, event.occurred_at)
         self._since += 1
         if self._since >= SNAPSHOT_EVERY and not self.state.blocked:
@@ -320,6 +323,13 @@ class _Verification:
     def _add(self, difference: Difference) -> None:
         self.paths[difference.path] = "differs"
         self.differences.append(difference)
+
+
+def _mirrored(event: Event) -> Event:
+    """The same event; the state that a rewind goes back to is written and read back."""
+    if not isinstance(event.resumes, State):
+        return event
+    return replace(event, resumes=decode(encode(event.resumes)))
 
 
 def _arranged(state: State, arrangement: Arrangement) -> list[Ref]:

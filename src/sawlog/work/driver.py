@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+from sawlog.builder.branching import attended, resuming, state_at
 from sawlog.builder.projector import FOLD, fold
 from sawlog.builder.snapshot import CODEC, decode, encode
 from sawlog.builder.state import State
@@ -204,6 +205,11 @@ class Driver:
 
         `times` is when they occurred; before the append nobody knows.
         """
+        return list(attended(self._as_events(state, events, times), self._resuming, state.sent_at))
+
+    def _as_events(
+        self, state: State, events: Sequence[NewEvent], times: Sequence[int]
+    ) -> list[Event]:
         out: list[Event] = []
         for at, new in enumerate(events):
             kind = self._log.registry.declared(type(new.payload))
@@ -240,17 +246,26 @@ class Driver:
         with self.lock:
             state = self._state or State()
             for stored in self._log.read(self.row, after=state.seq):
-                event = decoded(stored, self._log.registry)
+                read = decoded(stored, self._log.registry)
+                [event] = attended((read,), self._resuming, state.sent_at)
                 state = fold(state, event)
                 self.window.hold((event,))
                 self._head_digest = stored.digest
             self._state = state
             return state
 
-    def events(self, after: int) -> Iterator[Event]:
-        """The events after that seq as the log holds them, in order."""
-        for stored in self._log.read(self.row, after=after):
+    def events(self, after: int, upto: int | None = None) -> Iterator[Event]:
+        """The events after that seq, up to another, as the log holds them, in order."""
+        for stored in self._log.read(self.row, after=after, upto=upto):
             yield decoded(stored, self._log.registry)
+
+    def _resuming(self, rewind: Event) -> State:
+        """The state that a rewind goes back to."""
+        return resuming(rewind, lambda to: state_at(to, self._before, self.events), self.events)
+
+    def _before(self, seq: int) -> State:
+        found = self._log.snapshot_get(self.row, fold=FOLD, layout=CODEC, upto=seq)
+        return State() if found is None else decode(found.data)
 
     def _from_snapshot(self) -> State | None:
         found = self._log.snapshot_get(self.row, fold=FOLD, layout=CODEC)
