@@ -72,9 +72,10 @@ def recalibrated(per_mille: int, units: int, tokens: int) -> int:
     """The tokens of a thousand units from here on, after a packet of `units` took `tokens`.
 
     A quarter of the way to what was observed, which is bounded to 250 to 4000; what differs by no
-    more than 2 % changes nothing, so that budgets do not tremble.
+    more than 2 % changes nothing, so that budgets do not tremble. No packet takes 0 tokens: who
+    reports that counts none, and nothing changes.
     """
-    if units <= 0 or tokens < 0:
+    if units <= 0 or tokens <= 0:
         return per_mille
     observed = min(MOST, max(LEAST, (tokens * 1000 + units // 2) // units))
     if abs(observed - per_mille) * 1000 <= _APART * per_mille:

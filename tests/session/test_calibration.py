@@ -115,7 +115,8 @@ def test_a_quarter_of_the_way_and_nothing_for_a_trifle() -> None:
     assert recalibrated(1000, 0, 50) == 1000
     assert recalibrated(1000, 50, -1) == 1000
     assert recalibrated(1000, 1, 10**15) == 1750  # as if it were 4000
-    assert recalibrated(1000, 10**9, 0) == 813  # as if it were 250
+    assert recalibrated(1000, 10**9, 1) == 813  # as if it were 250
+    assert recalibrated(1000, 10**9, 0) == 1000  # who counts none
 
 
 rates = st.integers(LEAST, MOST)
