@@ -318,7 +318,7 @@ def _standing(
         return old, len(sent)
     history = [ref for ref in sent if ref.section == "history"]
     if "trimmed" in state.cuts:
-        history = _trimmed(history, frozenset(state.trims))
+        history = trimmed(history, frozenset(state.trims))
     if state.checkpoint and "compacted" in state.cuts and rules.selection is not None:
         history = _behind(state, history, contents, behind)
     refs = [*header, *history]
@@ -367,7 +367,8 @@ def _name_breaks(state: State, refs: list[Ref], same_header: bool, breaks: list[
     breaks.extend(Break(cause, kept, len(base) - kept, 0) for cause in causes)
 
 
-def _trimmed(history: list[Ref], trims: frozenset[int]) -> list[Ref]:
+def trimmed(history: list[Ref], trims: frozenset[int]) -> list[Ref]:
+    """The entries with a stub in the place of each trimmed result."""
     out: list[Ref] = []
     for ref in history:
         if ref.seq in trims and ref.form in ("full", "preview"):

@@ -139,6 +139,20 @@ def _within_units(history: Sequence[Entry]) -> set[int]:
 _BESIDE = frozenset(("notice", "world", "goal"))
 """What stands behind the history of a step and is no reason to cut in front of it."""
 
+
+def borders(history: Sequence[Entry], items: frozenset[int] = frozenset()) -> list[int]:
+    """The places of a history where a unit begins, and a cut may fall.
+
+    `items` are the places of entries that came in beside it: they stay with what they stand behind.
+    """
+    inner = _within_units(history) | items
+    return [
+        at
+        for at, entry in enumerate(history)
+        if opens_unit(entry) and entry.kind not in _BESIDE and at not in inner
+    ]
+
+
 CUT_TO = (3, 5)
 """A block cut leaves at most this share of the history zone: 60 %."""
 
@@ -181,15 +195,13 @@ def block_cut(
     if total <= zone and not deepest:
         return None
     left = total + notice
-    inner = _within_units(history) | items
     last_border: int | None = None
-    last_left = 0
-    for at, entry in enumerate(history):
-        if opens_unit(entry) and entry.kind not in _BESIDE and at not in inner:
-            last_border, last_left = at, left
-            if at and left * CUT_TO[1] <= zone * CUT_TO[0] and not deepest:
-                break
-        left -= units[at]
+    last_left = before = 0
+    for at in borders(history, items):
+        left -= sum(units[before:at])
+        last_border, last_left, before = at, left, at
+        if at and left * CUT_TO[1] <= zone * CUT_TO[0] and not deepest:
+            break
     if not last_border or (last_left > zone and not deepest):
         last = total if not last_border else last_left - notice
         return CannotFit(fixed, rules.reserve, rules.window, last)
