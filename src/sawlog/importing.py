@@ -32,7 +32,7 @@ from sawlog.store.envelope import UNKNOWN_TIME, Blob, NewEvent, StoredEvent
 from sawlog.store.errors import ConfigError, Conflict, UnknownFormat
 from sawlog.store.event import decoded
 from sawlog.store.events.base import Payload
-from sawlog.store.events.lifecycle import HistoryRewound, SessionCreated
+from sawlog.store.events.lifecycle import HistoryRewound1, SessionCreated
 from sawlog.store.events.steps import PolicySet
 from sawlog.store.ids import foreign_id, new_id
 from sawlog.store.log import Log
@@ -344,7 +344,7 @@ def _new_event(session: ForeignSession, event: ForeignEvent, places: dict[bytes,
     if event.rewind_to is not None:
         # Behind the session's own first events, when the whole file is rewound.
         to = places[event.rewind_to] if event.rewind_to else _OPENING
-        assert isinstance(payload, HistoryRewound)
+        assert isinstance(payload, HistoryRewound1)
         payload = replace(payload, to=to)
     return NewEvent(
         payload=payload,

@@ -18,6 +18,7 @@ CORE = Registry(
     (
         lifecycle.SessionCreated,
         lifecycle.SessionForked,
+        lifecycle.HistoryRewound1,
         lifecycle.HistoryRewound,
         lifecycle.HistoryTrimmed,
         compaction.CompactionStarted1,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from sawlog.store.events.base import Payload
+import msgspec
+from msgspec import structs
+
+from sawlog.store.events.base import EventId, Payload
 from sawlog.store.events.registry import event
 from sawlog.store.text import Text
 
@@ -32,12 +35,37 @@ class SessionForked(Payload, frozen=True):
     digest: str
 
 
-@event("history.rewound", 1)
-class HistoryRewound(Payload, frozen=True):
-    """All history after seq `to` and before this event is no longer shown."""
+@event("history.rewound", 1, upcast=lambda old: HistoryRewound(**structs.asdict(old)))
+class HistoryRewound1(Payload, frozen=True):
+    """As it was, and as imports write it: where to, without what could not be undone."""
 
     to: int
     reason: Text = ""
+
+
+class Ran(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A call whose run may have changed the world.
+
+    `status` is that of its result (`ok`, `error`, `interrupted`), `unknown` when it has none.
+    """
+
+    call: EventId
+    name: Text = ""
+    status: str = "unknown"
+
+
+@event("history.rewound", 2)
+class HistoryRewound(Payload, frozen=True):
+    """All history after seq `to` and before this event is no longer shown.
+
+    `calls` and `files` are what that does not undo: the calls that ran meanwhile and were not
+    declared to read only, and the paths of the files that changed.
+    """
+
+    to: int
+    reason: Text = ""
+    calls: tuple[Ran, ...] = ()
+    files: tuple[Text, ...] = ()
 
 
 @event("history.trimmed", 1)

@@ -17,7 +17,7 @@ from sawlog.store.events.compaction import (
 )
 from sawlog.store.events.conversation import MessageUser, ToolFinished
 from sawlog.store.events.lifecycle import (
-    HistoryRewound,
+    HistoryRewound1,
     HistoryTrimmed,
 )
 from tests.doors.test_claude_code_law import assert_begins, assert_fits, records_of
@@ -135,7 +135,7 @@ def test_the_named_files_show_what_they_are_named_for() -> None:
 
     (trimmed,) = [p for p in payloads("36") if isinstance(p, HistoryTrimmed)]
     assert len(trimmed.calls) == 5
-    assert not any(isinstance(p, HistoryRewound) for p in payloads("26"))
+    assert not any(isinstance(p, HistoryRewound1) for p in payloads("26"))
     assert any(
         isinstance(part, MediaPart)
         for p in payloads("13")

@@ -13,7 +13,7 @@ from sawlog.store.events.compaction import (
 from sawlog.store.events.conversation import MessageUser
 from sawlog.store.events.lifecycle import (
     ForeignRecord,
-    HistoryRewound,
+    HistoryRewound1,
     HistoryTrimmed,
 )
 from sawlog.store.events.steps import StepCompleted
@@ -28,12 +28,12 @@ def test_a_second_prompt_with_the_same_parent_goes_back_to_before_the_first() ->
     end_of_1, first = at(session, 2)
     assert isinstance(first.payload, MessageUser)
     end_of_2, rewound, second = at(session, 4)
-    assert kinds(at(session, 4)) == [StepCompleted, HistoryRewound, MessageUser]
+    assert kinds(at(session, 4)) == [StepCompleted, HistoryRewound1, MessageUser]
     assert (end_of_1.step, end_of_2.step) == (1, 2)
     assert rewound.rewind_to == end_of_1.id
     assert second.rewind_to is None
     # A third prompt of that parent goes back to the same place.
-    assert [e.rewind_to for e in at(session, 10) if isinstance(e.payload, HistoryRewound)] == [
+    assert [e.rewind_to for e in at(session, 10) if isinstance(e.payload, HistoryRewound1)] == [
         end_of_1.id
     ]
 
@@ -46,12 +46,12 @@ def test_a_command_that_shares_its_parent_with_a_prompt_is_no_rewind() -> None:
 
 def test_the_first_prompt_of_a_file_can_be_rewound() -> None:
     session = one("rewind-first")
-    assert [e.rewind_to for e in events(session) if isinstance(e.payload, HistoryRewound)] == [b""]
+    assert [e.rewind_to for e in events(session) if isinstance(e.payload, HistoryRewound1)] == [b""]
 
 
 def test_prompts_without_a_parent_are_new_roots_and_no_rewind(tmp_path: Path) -> None:
     path = write(tmp_path / "f.jsonl", prompt("a", "1"), prompt("b", "2"))
-    assert not any(isinstance(e.payload, HistoryRewound) for e in events(read(path)[0]))
+    assert not any(isinstance(e.payload, HistoryRewound1) for e in events(read(path)[0]))
 
 
 # --- compactions ----------------------------------------------------------------------------------

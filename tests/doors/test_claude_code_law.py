@@ -31,7 +31,7 @@ from sawlog.store.events.compaction import (
 )
 from sawlog.store.events.conversation import ToolFinished, ToolRequested
 from sawlog.store.events.lifecycle import (
-    HistoryRewound,
+    HistoryRewound1,
 )
 from sawlog.store.events.steps import StepCompleted
 
@@ -232,7 +232,7 @@ def assert_fits(session: ForeignSession) -> None:
                 case StepCompleted():
                     assert event.step in steps and event.step not in ended
                     ended.add(event.step)
-                case HistoryRewound():
+                case HistoryRewound1():
                     assert event.rewind_to is not None
                     assert not event.rewind_to or event.rewind_to in seen
                 case CompactionCompleted1():

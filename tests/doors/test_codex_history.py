@@ -23,7 +23,7 @@ from sawlog.store.events.conversation import (
 )
 from sawlog.store.events.lifecycle import (
     ForeignRecord,
-    HistoryRewound,
+    HistoryRewound1,
 )
 from sawlog.store.events.steps import StepCompleted
 from tests.doors.foreign import bare, check_session, events, payloads
@@ -43,7 +43,7 @@ from tests.doors.rollouts import (
 
 def test_a_rollback_goes_before_the_user_message_of_the_turn() -> None:
     only = session("rolled-back")
-    rewinds = [event for event in events(only) if isinstance(event.payload, HistoryRewound)]
+    rewinds = [event for event in events(only) if isinstance(event.payload, HistoryRewound1)]
     all_ids = [event.id for event in events(only)]
     gone_from = [by_position(only, at)[0] for at in (5,)]
     # One turn: before "Second question.", the aborted message is no turn of its own.
@@ -74,7 +74,7 @@ def test_a_rollback_to_the_very_start(tmp_path: Path) -> None:
     check_session(only)
     # No meta record: the file's name says who it is.
     assert only.source_id == "00000000-0000-7000-8000-00000000000a"
-    (rewind,) = [event for event in events(only) if isinstance(event.payload, HistoryRewound)]
+    (rewind,) = [event for event in events(only) if isinstance(event.payload, HistoryRewound1)]
     assert rewind.rewind_to == b""
 
 

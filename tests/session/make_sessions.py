@@ -42,7 +42,7 @@ from sawlog.store.events.conversation import (
 )
 from sawlog.store.events.lifecycle import (
     ForeignRecord,
-    HistoryRewound,
+    HistoryRewound1,
     HistoryTrimmed,
 )
 from sawlog.store.events.steps import PacketBuilt
@@ -294,7 +294,7 @@ def wrong_decision(scene: Scene) -> None:
         scene.ask(s, api, Reply("I am sorry."))
         kept = s.state.seq
         s.user("Paint it green, too.")
-        s.append(HistoryRewound(kept, "no paint"))
+        s.append(HistoryRewound1(kept, "no paint"))
         s.tools([TOOLS[0]])
         s.user("Read it again.")
         [call] = scene.ask(s, api, Reply(calls=[_call("limits.toml")]))

@@ -70,7 +70,9 @@ from sawlog.store.events.items import ItemOffered, ItemWithdrawn, Label, TaskSet
 from sawlog.store.events.lifecycle import (
     ForeignRecord,
     HistoryRewound,
+    HistoryRewound1,
     HistoryTrimmed,
+    Ran,
     SessionCreated,
     SessionForked,
 )
@@ -281,7 +283,7 @@ def every_type(make: Maker) -> SessionRow:
         )),
         ("harness", 1, ToolDenied(id_of("c2"), "call_2", "ignored", "not now", "someone")),
         ("harness", 0, HistoryTrimmed(("call_1",), "stand_in", "too long")),
-        ("user", 0, HistoryRewound(5, "another way")),
+        ("user", 0, HistoryRewound1(5, "another way")),
         ("import:codex", 0, CompactionStarted1("budget", True)),
         ("import:codex", 0, CompactionCompleted1(
             True, (id_of("u"), id_of("v")), "so far", "opaque", True,
@@ -422,6 +424,19 @@ def effects(make: Maker) -> SessionRow:
     return make.log.get(session)
 
 
+def rewinds(make: Maker) -> SessionRow:
+    """Rewinds as they say what they could not undo: version 2, with and without anything."""
+    session = make.session("rewinds")
+    ran = (Ran(id_of("c1"), "run_tests", "ok"), Ran(id_of("c2"), "d\u00e9ploy"), Ran(id_of("c3")))
+    payloads = [
+        HistoryRewound(0),
+        HistoryRewound(1, "another way", ran, ("a.py", "b \ud83d.py")),
+    ]
+    for payload in payloads:
+        make.log.append(session, [NewEvent(payload=payload, source="harness")])
+    return make.log.get(session)
+
+
 # --- what might be bent
 
 
@@ -515,6 +530,7 @@ def make(folder: Path) -> None:
         heads: dict[str, dict[str, object]] = {}
         # Counted by itself, so that no vector in front of it has a part in its bytes.
         rows["effects"] = effects(Maker(database, "effects "))
+        rows["rewinds"] = rewinds(Maker(database, "rewinds "))
         for name, row in rows.items():
             data = b"".join(export(maker.log, row))
             (folder / f"{name}.jsonl").write_bytes(data)

@@ -214,6 +214,19 @@ class Recorded:
             at = end
         return None
 
+    def place(self, step: int) -> int:
+        """The seq of a step's packet; where a foreign file shows the step, that before its reply.
+
+        What was shown at the step is what stands there. Raises NoStep.
+        """
+        event = self.packet_event(step)
+        if event is not None:
+            return event.seq
+        place = self._scan().get(step, 0) if self.format else 0
+        if not place:
+            raise NoStep(f"this session has no step {step}; its last one is {self.last_step()}")
+        return place - 1
+
     def _scan(self) -> dict[int, int]:
         """Step to the seq of its packet.built, or of its first event in an import."""
         if self._places is None:
@@ -234,10 +247,8 @@ class Recorded:
         event = self.packet_event(step)
         if event is not None:
             return self._replayed(event)
-        place = self._scan().get(step, 0) if self.format else 0
-        if not place:
-            raise NoStep(f"this session has no step {step}; its last one is {self.last_step()}")
-        return self.reconstructed(place - 1, model=self._foreign_model(step, place))
+        before = self.place(step)
+        return self.reconstructed(before, model=self._foreign_model(step, before + 1))
 
     def _foreign_model(self, step: int, place: int) -> str:
         """The model that an import's own file names for a step; empty when it names none."""

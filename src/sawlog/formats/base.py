@@ -17,7 +17,7 @@ class ForeignEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One event of a record, ready but for its place in the log.
 
     `id` is `ids.foreign_id(source id, record position, part)`. `occurred_at` is microseconds UTC or
-    UNKNOWN_TIME. `rewind_to`: the payload is a HistoryRewound whose `to` is the seq of the event
+    UNKNOWN_TIME. `rewind_to`: the payload is a HistoryRewound1 whose `to` is the seq of the event
     with this id; empty bytes: the seq of the session's last event before the first record's.
     """
 

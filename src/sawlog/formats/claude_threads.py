@@ -38,7 +38,7 @@ from sawlog.store.events.conversation import (
     ToolRequested,
 )
 from sawlog.store.events.lifecycle import (
-    HistoryRewound,
+    HistoryRewound1,
     HistoryTrimmed,
 )
 
@@ -231,7 +231,7 @@ class Thread:
             return
         self.notes.add("the session was rewound and another prompt given", made.position)
         made.add(
-            HistoryRewound(to=0, reason="two prompts with one parent"),
+            HistoryRewound1(to=0, reason="two prompts with one parent"),
             rewind_to=back,
         )
 

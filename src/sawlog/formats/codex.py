@@ -40,7 +40,7 @@ from sawlog.store.events.conversation import (
     ToolFinished,
     ToolRequested,
 )
-from sawlog.store.events.lifecycle import HistoryRewound
+from sawlog.store.events.lifecycle import HistoryRewound1
 from sawlog.store.events.steps import StepAbandoned, StepCompleted, StepFailed
 from sawlog.store.events.world import ToolsChanged
 
@@ -287,7 +287,7 @@ class Rollout:
         ):
             self._odd(line, "a rollback into a compacted history, whose items lost their order")
         batch.add(
-            HistoryRewound(to=0, reason=f"thread_rolled_back: {turns} turns"),
+            HistoryRewound1(to=0, reason=f"thread_rolled_back: {turns} turns"),
             rewind_to=gone[0].before,
         )
         self._surface = left

@@ -261,7 +261,17 @@ class Driver:
 
     def _resuming(self, rewind: Event) -> State:
         """The state that a rewind goes back to."""
-        return resuming(rewind, lambda to: state_at(to, self._before, self.events), self.events)
+        return resuming(rewind, self.state_at, self.events)
+
+    def state_at(self, seq: int) -> State:
+        """The state after that event, from the newest snapshot before it."""
+        return state_at(seq, self._before, self.events)
+
+    def place(self, step: int) -> int:
+        """The seq of a step's packet; see `Recorded.place`. Raises NoStep."""
+        from sawlog.audit.recorded import Recorded  # what only writes does not load what reads
+
+        return Recorded(self._log, self._log.get(self.row)).place(step)
 
     def _before(self, seq: int) -> State:
         found = self._log.snapshot_get(self.row, fold=FOLD, layout=CODEC, upto=seq)

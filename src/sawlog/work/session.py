@@ -40,8 +40,8 @@ from sawlog.work.child import Handing, checked_label
 from sawlog.work.credentials import Credentials
 from sawlog.work.driver import Driver
 from sawlog.work.given import names
-from sawlog.work.isolating import Isolating
 from sawlog.work.opening import Opening, check_phase
+from sawlog.work.rewinding import Rewinding
 from sawlog.work.step import Step
 from sawlog.work.stepper import Asked, Stepper
 from sawlog.work.telling import parts_of
@@ -60,7 +60,7 @@ APIS = {
 """Names that a step may be asked for under, and the API that each means."""
 
 
-class Session(Isolating):
+class Session(Rewinding):
     """A session being written. Made by `AgentLog.session`; use it as a context manager.
 
     It may be shared by threads: calls wait for each other and never conflict among themselves.
@@ -271,7 +271,8 @@ class Session(Isolating):
     def finished(self, call: Call, payload: Payload, blobs: Sequence[Blob] = ()) -> None:
         """Append the result of a call; what a ToolRun does on exit."""
         with self._driver.lock:
-            self.open_call(call.event_id)
+            if call.event_id not in self._abandoned:
+                self.open_call(call.event_id)
             new = self._new(payload, _tool_source(call.name), step=call.step, blobs=blobs)
             self._append([new])
 
