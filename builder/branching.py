@@ -14,6 +14,7 @@ from sawlog.builder import offers
 from sawlog.builder.projector import fold
 from sawlog.builder.state import State
 from sawlog.store.event import Event
+from sawlog.store.events.compaction import CompactionCompleted
 from sawlog.store.events.items import ItemWithdrawn
 from sawlog.store.events.lifecycle import HistoryRewound
 from sawlog.store.events.steps import PacketBuilt
@@ -28,11 +29,14 @@ def attended(
     """These events, each rewind that reaches behind a packet with the state that it goes back to.
 
     `resume` gives that state for a rewind. `packet` is the seq of the newest packet before these
-    events (0: there is none; None: nobody knows, so that every rewind is given its state).
+    events, or of the end of a compaction that came behind it (0: there is none; None: nobody knows,
+    so that every rewind is given its state).
     """
     for event in events:
         content = event.content
         if isinstance(content, PacketBuilt):
+            packet = event.seq
+        elif isinstance(content, CompactionCompleted) and content.checkpoint:
             packet = event.seq
         elif isinstance(content, HistoryRewound) and (packet is None or content.to < packet):
             event = replace(event, resumes=resume(event))
@@ -68,7 +72,7 @@ def state_at(to: int, start: Callable[[int], State], events: Events) -> State:
     kept = {begin.seq: begin}
     state = begin
     for event in events(begin.seq, to):
-        if _rewinds(event) and _to(event) < state.sent_at:
+        if _rewinds(event) and _to(event) < state.settled_at:
             event = replace(event, resumes=resuming(event, kept.__getitem__, events))
         state = fold(state, event)
         if event.seq in targets:

@@ -46,6 +46,7 @@ def _natively(state: State, content: CompactionCompleted) -> State:
         state,
         sent=Vec((*head, checkpoint_ref(content.checkpoint), *history)),
         checkpoint=content.checkpoint,
+        compacting=0,
         news=Vec(news),
         gaps=thinned(gone, shown | {one.seq for one in news}),
         answered=Index(entry for entry in state.answered.items() if stays(entry[1].call)),

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from sawlog.builder import forms_around
 from sawlog.builder.checkpointtext import checkpoint_text
+from sawlog.builder.compacted import SECTION
 from sawlog.builder.contents import Contents, blob_of, preview_of, text_of
 from sawlog.builder.packet import Entry
 from sawlog.builder.state import Ref
@@ -351,9 +352,14 @@ def _checkpoint(ref: Ref, contents: Contents, before: Entry | None) -> Entry:
     content = contents.event(ref.seq).content
     if not isinstance(content, Checkpoint):
         raise UnknownNumber(f"event {ref.seq} is no checkpoint")
+    return checkpoint_entry(content, contents)
+
+
+def checkpoint_entry(content: Checkpoint, contents: Contents) -> Entry:
+    """The entry that shows a checkpoint, also before it is an event. Raises BlobMissing."""
     return Entry(
         first=True,
-        section=ref.section,
+        section=SECTION,
         kind="checkpoint",
         authority="none",
         trust="untrusted",

@@ -19,6 +19,8 @@ from sawlog.store.content import BoundPart, IncompletePart, Part, RawPart, TextP
 from sawlog.store.event import Event
 from sawlog.store.events.compaction import (
     CompactionCompleted,
+    CompactionFailed,
+    CompactionStarted,
 )
 from sawlog.store.events.conversation import (
     ApprovalDecided,
@@ -121,8 +123,12 @@ def fold(state: State, event: Event) -> State:
             return _rewound(state, event, content.to)
         case HistoryTrimmed():
             return _trimmed(state, content)
+        case CompactionStarted() if content.through:
+            return replace(state, compacting=event.seq)
         case CompactionCompleted():
             return compacted.compacted(state, content)
+        case CompactionFailed() if state.compacting:
+            return replace(state, compacting=0)
         case WorldChanged():
             return world.changed(state, event.seq, content)
         case TaskSet():
@@ -151,7 +157,7 @@ def fold(state: State, event: Event) -> State:
             )
         case SessionForked():
             state = pairing.forked(state)
-            return replace(state, open_step=0, attempts=0, unsettled=0, inbox=())
+            return replace(state, open_step=0, attempts=0, unsettled=0, inbox=(), compacting=0)
         case Erased() if event.shown:
             parts = entry_count(event)
             one = News(event.seq, event.id, event.type, event.step, parts, erased=True)
@@ -282,7 +288,7 @@ def _is_history(ref: Ref) -> bool:
 
 
 def _rewound(state: State, event: Event, to: int) -> State:
-    if to < state.sent_at:
+    if to < state.settled_at:
         if isinstance(event.resumes, State) and event.resumes.seq == max(to, 0):
             return resumed(state, event.resumes)
         # What that packet cut off would have to come back; the state alone does not keep it.

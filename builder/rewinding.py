@@ -42,6 +42,7 @@ def resumed(state: State, then: State) -> State:
         open_step=0,
         attempts=0,
         unsettled=0,
+        compacting=0,
         task=state.task,
         world=state.world,
         files=state.files,

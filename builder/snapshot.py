@@ -49,6 +49,7 @@ class _Form(msgspec.Struct, frozen=True, array_like=True):
     unsettled: int
     summary_lost: bool
     checkpoint: int
+    compacting: int
     task: int
     world: tuple[Value, ...]
     told: tuple[Told, ...]
@@ -100,6 +101,7 @@ def encode(state: State) -> bytes:
             state.unsettled,
             state.summary_lost,
             state.checkpoint,
+            state.compacting,
             state.task,
             state.world,
             state.told,
@@ -148,6 +150,7 @@ def decode(data: bytes) -> State:
         unsettled=form.unsettled,
         summary_lost=form.summary_lost,
         checkpoint=form.checkpoint,
+        compacting=form.compacting,
         task=form.task,
         world=form.world,
         told=form.told,

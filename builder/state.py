@@ -107,7 +107,8 @@ class State(msgspec.Struct, frozen=True):
     open_step: the step whose packet is built and that has no end (0: none); attempts: how many
     attempts it has; unsettled: the number of the one whose outcome is not recorded (0: none).
     summary_lost: the history continues a foreign compaction whose summary its file does not hold.
-    checkpoint: seq of the checkpoint that stands in front of the history (0: none).
+    checkpoint: seq of the checkpoint that stands in front of the history (0: none); compacting: seq
+    of the start of a compaction that has no end (0: none).
     task: seq of the task.set in force (0: none). world: what the sections of the world are now, by
     name; told: their texts that stand in the packet, in order. files: what is known of files and of
     the texts of them that packets show; sights: which shown events show them; dirty: paths whose
@@ -143,6 +144,7 @@ class State(msgspec.Struct, frozen=True):
     unsettled: int = 0
     summary_lost: bool = False
     checkpoint: int = 0
+    compacting: int = 0
     task: int = 0
     world: tuple[Value, ...] = ()
     told: tuple[Told, ...] = ()
@@ -155,3 +157,8 @@ class State(msgspec.Struct, frozen=True):
     items: tuple[int, ...] = ()
     inbox: tuple[Pending, ...] = ()
     per_mille: int = 1000
+
+    @property
+    def settled_at(self) -> int:
+        """The newest event that decided all history before it: a packet, or a compaction's end."""
+        return max(self.sent_at, self.checkpoint + 1 if self.checkpoint else 0)

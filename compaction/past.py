@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from sawlog.builder.contents import Contents
@@ -10,6 +12,7 @@ from sawlog.compaction.region import Region
 from sawlog.store.event import Event
 from sawlog.store.events.base import EventId
 from sawlog.store.events.compaction import Checkpoint
+from sawlog.store.events.lifecycle import HistoryRewound
 
 
 class Past(msgspec.Struct, frozen=True):
@@ -34,3 +37,24 @@ class Past(msgspec.Struct, frozen=True):
     def number(self) -> int:
         """The number of the checkpoint to be written."""
         return 1 if self.previous is None else self.previous.number + 1
+
+
+_OF_THE_BRANCH = frozenset(
+    ("message", "tool", "approval", "observation", "packet", "attempt", "step", "compaction")
+)
+"""Families of events that a rewind takes back; what is told of the world and noted stays."""
+
+
+def surviving(events: Iterable[Event]) -> list[Event]:
+    """These events without those that a rewind among them took back."""
+    kept: list[Event] = []
+    for event in events:
+        if isinstance(event.content, HistoryRewound):
+            to = event.content.to
+            kept = [
+                one
+                for one in kept
+                if one.seq <= to or one.type.partition(".")[0] not in _OF_THE_BRANCH
+            ]
+        kept.append(event)
+    return kept

@@ -332,5 +332,5 @@ class Otherwise:
         if self._plain.sent_at or self._plain.blocked:
             return False
         if isinstance(content, HistoryRewound):
-            return content.to < self._state.sent_at
+            return content.to < self._state.settled_at
         return isinstance(content, CompactionCompleted)

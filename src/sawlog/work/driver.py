@@ -27,6 +27,7 @@ from sawlog.store.events.lifecycle import SessionCreated
 from sawlog.store.ids import keyed_id, new_id
 from sawlog.store.lease import Lease, Renewer
 from sawlog.store.log import Log
+from sawlog.work.forking import first_event, is_begun
 from sawlog.work.window import Window
 
 _SNAPSHOT_EVERY = 400
@@ -78,7 +79,9 @@ class Driver:
                 self._lease = self._acquired(wait)
                 self._renewer = Renewer(self._log.leases, self._lease, self._ttl).start()
             try:
-                self.load()
+                state = self.load()
+                if not is_begun(self.row, state.seq):
+                    self.append([first_event(self._log, self._log.get(self.row))])
             except BaseException:
                 # Nobody would give it back: a session that was not entered is not left either.
                 self.release()
@@ -107,6 +110,12 @@ class Driver:
                     f"{doing} needs the lease of the session {name!r}, and this handle has none: "
                     f"enter it first: with log.session({name!r}) as s"
                 )
+
+    @property
+    def fence(self) -> int:
+        """The number of the lease that this handle has; 0 without one."""
+        lease = self._lease
+        return lease.token if lease is not None else 0
 
     def release(self) -> None:
         """Give the lease back."""
@@ -173,7 +182,7 @@ class Driver:
                     "that",
                     step=of_step,
                 )
-            made = state.seq == 0
+            made = state.seq == 0 and not self.row.ancestors
             if made:
                 begun = SessionCreated(name=self.row.name or "", parent=self.parent)
                 created = self.new(begun, "harness")
@@ -205,7 +214,9 @@ class Driver:
 
         `times` is when they occurred; before the append nobody knows.
         """
-        return list(attended(self._as_events(state, events, times), self._resuming, state.sent_at))
+        return list(
+            attended(self._as_events(state, events, times), self._resuming, state.settled_at)
+        )
 
     def _as_events(
         self, state: State, events: Sequence[NewEvent], times: Sequence[int]
@@ -247,7 +258,7 @@ class Driver:
             state = self._state or State()
             for stored in self._log.read(self.row, after=state.seq):
                 read = decoded(stored, self._log.registry)
-                [event] = attended((read,), self._resuming, state.sent_at)
+                [event] = attended((read,), self._resuming, state.settled_at)
                 state = fold(state, event)
                 self.window.hold((event,))
                 self._head_digest = stored.digest
@@ -288,6 +299,11 @@ class Driver:
         state = self._state
         if state is None or state.seq - self._snapshot_at < _SNAPSHOT_EVERY or state.news:
             return
+        self.snapshot()
+
+    def snapshot(self) -> None:
+        """Leave a snapshot here, from which the session is opened and replayed."""
+        state = self.load()
         self.window.forget()
         try:
             self._log.snapshot_put(
