@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, Unpack, overload
 from sawlog.store.database import open_database
 from sawlog.store.directory import SessionRow
 from sawlog.store.envelope import NewEvent
-from sawlog.store.errors import Conflict, ToolError
+from sawlog.store.errors import Conflict, InvalidEvent, ToolError
 from sawlog.store.events import CORE
 from sawlog.store.events.base import Payload
 from sawlog.store.events.conversation import ApprovalDecided, ApprovalRequested
@@ -143,6 +143,56 @@ class AgentLog:
         from sawlog.work.aio import AsyncSession, OffLoop
 
         return AsyncSession(lambda: self.session(name, **options), OffLoop(self._executor()))
+
+    def fork(
+        self,
+        session: str,
+        *,
+        step: int | None = None,
+        at: int | None = None,
+        name: str | None = None,
+        **options: Unpack[SessionOptions],
+    ) -> Session:
+        """A new session that shares that one's events up to `at`, or up to the packet of `step`.
+
+        At a step the packet is the last thing that they share: what was shown there is the same,
+        byte for byte, and the reply is the fork's own. Without a place it is the newest event. The
+        session itself is not touched and may be driven meanwhile; no event is copied. What was open
+        there shows as `forked`; messages that wait stay with the parent. Step numbers go on.
+
+        Gives the fork to be written, with options as those of `session`; enter it to drive it.
+        Without a name it is called after the session and the place. Raises NoSession, NoStep,
+        InvalidEvent for a place that there is not, Conflict when the name is taken.
+        """
+        from sawlog.work.forking import fork
+        from sawlog.work.opening import opening
+        from sawlog.work.session import Session
+
+        opened = opening(options, self._clock, self._make_id)
+        row = self.find(session)
+        if step is not None and at is not None:
+            raise InvalidEvent("name either a step or an event", path="at")
+        if step is not None:
+            at = self.read(session).place(step)
+        made = fork(self.store, row, row.head if at is None else at, name)
+        return Session(self.store, made, opened)
+
+    def afork(
+        self,
+        session: str,
+        *,
+        step: int | None = None,
+        at: int | None = None,
+        name: str | None = None,
+        **options: Unpack[SessionOptions],
+    ) -> AsyncSession:
+        """The same for `async with`, which forks on entry."""
+        from sawlog.work.aio import AsyncSession, OffLoop
+
+        def forked() -> Session:
+            return self.fork(session, step=step, at=at, name=name, **options)
+
+        return AsyncSession(forked, OffLoop(self._executor()))
 
     def _executor(self) -> ThreadPoolExecutor:
         from concurrent.futures import ThreadPoolExecutor

@@ -144,12 +144,14 @@ class AsyncSession(AsyncTelling):
         """Ask for approval of a call; gives the id under which it is decided."""
         return await self._off_loop(self.sync.ask, call, question)
 
-    def child(self, name: str, task: str, *, required_for: Iterable[str] = ()) -> AsyncChildSession:
+    def child(
+        self, name: str, task: str, *, required_for: Iterable[str] = (), inherit: bool = False
+    ) -> AsyncChildSession:
         """A session of its own for a part of the work, for `async with`; see `Session.child`."""
         needs = names(required_for, "required_for")
 
         def opened() -> ChildSession:
-            return self.sync.child(name, task, required_for=needs)
+            return self.sync.child(name, task, required_for=needs, inherit=inherit)
 
         return AsyncChildSession(opened, self._off_loop)
 

@@ -71,6 +71,7 @@ class AsyncTelling:
     followup = _awaited(Session.followup)
     pending = _awaited(Session.pending)
     cancel = _awaited(Session.cancel)
+    rewind = _awaited(Session.rewind)
 
     @property
     def read_output(self: Awaits) -> Declared:

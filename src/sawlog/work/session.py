@@ -22,7 +22,7 @@ from sawlog.store.codec import sealed
 from sawlog.store.content import MediaPart, Part, TextPart
 from sawlog.store.directory import SessionRow
 from sawlog.store.envelope import Blob, NewEvent
-from sawlog.store.errors import ConfigError, InvalidEvent, StoreError, quoted
+from sawlog.store.errors import ConfigError, InvalidEvent, NoSession, StoreError, quoted
 from sawlog.store.events.base import Payload
 from sawlog.store.events.conversation import (
     ApprovalRequested,
@@ -39,6 +39,7 @@ from sawlog.work.checking import Checks
 from sawlog.work.child import Handing, checked_label
 from sawlog.work.credentials import Credentials
 from sawlog.work.driver import Driver
+from sawlog.work.forking import fork
 from sawlog.work.given import names
 from sawlog.work.opening import Opening, check_phase
 from sawlog.work.rewinding import Rewinding
@@ -318,19 +319,43 @@ class Session(Rewinding):
 
     # --- sub-agents ------------------------------------------------------------------------------
 
-    def child(self, name: str, task: str, *, required_for: Iterable[str] = ()) -> ChildSession:
+    def child(
+        self, name: str, task: str, *, required_for: Iterable[str] = (), inherit: bool = False
+    ) -> ChildSession:
         """A session of its own for a part of the work, new or continued; enter it to drive it.
 
         It has this session's rules and guards, a log of its own, and of this session the task
         alone. What comes back is its `hand_over`: a result, evidence and open questions, checked
         and bounded, as an item of the channel `handover`, which may satisfy the requirements named
         in `required_for`. Nothing else of it enters this session.
+
+        With `inherit` it is a fork of this session as it is now: it has read all that this one has,
+        its packets begin with the same bytes while it offers the same tools, and the task comes
+        behind that. Calls that are open here show as `forked` there. Raises ConfigError when a
+        child of this name is there that was begun the other way.
         """
         label = checked_label(name)
         needs = names(required_for, "required_for")
-        row = self._log.session(f"{self.name or self.id}/{label}", create=True)
+        row = self._child_row(f"{self.name or self.id}/{label}", inherit=inherit)
         opened = msgspec.structs.replace(self._opened, pre_step=None)
         return ChildSession(self, label, task, needs, self._log, row, opened)
+
+    def _child_row(self, name: str, *, inherit: bool) -> SessionRow:
+        if not inherit:
+            row = self._log.session(name, create=True)
+        else:
+            try:
+                row = self._log.session(name)
+            except NoSession:
+                at = self._driver.catch_up().seq
+                row = fork(self._log, self._log.get(self._driver.row), at, name)
+        if inherit != (row.parent == self._driver.row.sid):
+            how = "inherits nothing of this session" if inherit else "is a fork of this session"
+            raise ConfigError(
+                f"the child {quoted(name)} is there and {how}: continue it with "
+                f"inherit={not inherit}, or give the new one another name"
+            )
+        return row
 
     def _check_phase(self, name: str) -> None:
         policy = self._opened.rules.selection if name else None
@@ -395,7 +420,7 @@ class ChildSession(Handing, Session):
     """A session that works for another one. Made by `Session.child`; a context manager.
 
     It is one like any other, with tools, steps and a lease of its own, and knows nothing of its
-    parent but the task.
+    parent but the task, unless it was made to inherit what that has read.
     """
 
     def __init__(
@@ -414,6 +439,9 @@ class ChildSession(Handing, Session):
         self._label = label
         self._required_for = required_for
         self._task_given = task
+        # A fork knows its parent's keys, and the parent may be a child with a task of its own.
+        self._task_key = f"child.task {self.id}" if row.ancestors else "child.task"
+        self._declared = dict(parent._declared) if row.ancestors else {}
 
     def acquire(self, *, wait: float | None = None) -> None:
         """Take the lease; the first time the task becomes the child's first message.
@@ -423,7 +451,7 @@ class ChildSession(Handing, Session):
         super().acquire(wait=wait)
         try:
             task = MessageUser((TextPart(self._task_given),), origin="parent")
-            self._append([self._new(task, "harness", key="child.task")])
+            self._append([self._new(task, "harness", key=self._task_key)])
         except BaseException:
             self.release()
             raise
