@@ -3,6 +3,7 @@
 SawlogError
 ├── StoreError                 the log or its database
 │   ├── Conflict               another append came first, or a batch is half known
+│   │   └── StalePlan          the log moved on since a recovery was planned
 │   ├── Leased                 another owner drives this session
 │   ├── Fenced                 this lease was taken over
 │   ├── NotEntered             a session is to be driven by a handle that has no lease
@@ -30,6 +31,7 @@ SawlogError
 ├── OutsideRoot                a path, or a link on it, that leads out of its root
 ├── ToolError                  a tool call used in a way that the log does not allow
 │   ├── CallDenied             a call that was denied and does not run
+│   ├── EffectUnknown          what may have been done is not done again by inference
 │   └── CredentialUnavailable  a secret that a tool needs and nobody gives
 ├── InvalidArguments           what a model wrote for a call does not fit its tool
 ├── AttemptFailed              the provider refused, or the sending broke
@@ -70,6 +72,10 @@ class Conflict(StoreError):
         super().__init__(message)
         self.expected = expected
         self.actual = actual
+
+
+class StalePlan(Conflict):
+    """Raised when the log moved on since a recovery was planned: plan it again, it reads only."""
 
 
 class Leased(StoreError):
@@ -236,6 +242,17 @@ class CallDenied(ToolError):
     def __init__(self, message: str, *, reason: str) -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class EffectUnknown(ToolError):
+    """Raised when a thing that may have been done already is to be done again; `key` names it.
+
+    Nobody recorded what became of it: somebody has to say so, or to decide that it runs again.
+    """
+
+    def __init__(self, message: str, *, key: str) -> None:
+        super().__init__(message)
+        self.key = key
 
 
 class CredentialUnavailable(ToolError):

@@ -18,6 +18,7 @@ from sawlog.store.content import TextPart
 from sawlog.store.errors import (
     Busy,
     Conflict,
+    EffectUnknown,
     InvalidArguments,
     InvalidEvent,
     ToolError,
@@ -243,7 +244,10 @@ def test_a_tool_without_a_function_is_the_agents_own_fault(log: AgentLog) -> Non
         assert again.arguments == "{}"
         with pytest.raises(ToolError, match="no function for the tool 'bare'"):
             again.run()
-        with s.tool(again) as run:
+        # This handle does not know that nothing was run: it is a decision to run it now.
+        with pytest.raises(EffectUnknown, match="nobody knows whether it was done"), s.tool(again):
+            raise AssertionError
+        with s.tool(again, again=True) as run:
             run.result("by hand")
     assert told(log) == [("ok", "by hand")]
 

@@ -10,19 +10,22 @@ import asyncio
 import contextvars
 import inspect
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
+from sawlog.builder.effects import SIDE_EFFECT
 from sawlog.store.content import MediaPart, Part
 from sawlog.store.errors import AttemptFailed, ConfigError, Leased
 from sawlog.store.events.base import Payload
+from sawlog.work.aioeffecting import AsyncRunEffect
 from sawlog.work.aiotelling import AsyncTelling
 from sawlog.work.call import Call
 from sawlog.work.exchange import aexchange, checked, library_of, pause_after
 from sawlog.work.given import names
+from sawlog.work.resolving import OneCall, call_of
 from sawlog.work.seeing import MOST
 from sawlog.work.session import ChildSession, Session
 from sawlog.work.showing import As
@@ -131,10 +134,29 @@ class AsyncSession(AsyncTelling):
         return AsyncStep(step, self._off_loop)
 
     def tool(
-        self, call: Call, *, effect: str | None = None, timeout: float | None = None
+        self,
+        call: Call,
+        *,
+        effect: str | None = None,
+        again: bool = False,
+        timeout: float | None = None,
     ) -> AsyncToolRun:
         """Run a call with `async with`; `timeout` (seconds) makes a slow one an error result."""
-        return AsyncToolRun(self.sync.tool(call, effect=effect), timeout, self._off_loop)
+        run = self.sync.tool(call, effect=effect, again=again)
+        return AsyncToolRun(run, timeout, self._off_loop)
+
+    async def run(
+        self, call: OneCall, using: Callable[[AsyncToolRun], Awaitable[Any]] | None = None
+    ) -> AsyncToolRun:
+        """Run a call of a declared tool, awaited or in a thread; see `Session.run`.
+
+        `using` is given the run, awaited, instead of the declared function.
+        """
+        async with self.tool(call_of(call)) as run:
+            value = await (run.run() if using is None else using(run))
+            if value is not None or not run.status:
+                run.result(value)
+        return run
 
     async def open_calls(self) -> list[Call]:
         """The calls that have no result, in the order in which they were asked for."""
@@ -251,6 +273,15 @@ class AsyncToolRun:
     def call(self) -> Call:
         """The call."""
         return self._run.call
+
+    @property
+    def status(self) -> str:
+        """That of the result: `ok`, `error` or `interrupted`; empty as long as there is none."""
+        return self._run.status
+
+    def effect(self, name: str, *, effect: str = SIDE_EFFECT, what: str = "") -> AsyncRunEffect:
+        """One of several things that this run does, for `async with`; see `ToolRun.effect`."""
+        return AsyncRunEffect(self._run.effect(name, effect=effect, what=what), self._off_loop)
 
     async def __aenter__(self) -> AsyncToolRun:
         try:

@@ -71,6 +71,11 @@ class AsyncTelling:
     followup = _awaited(Session.followup)
     pending = _awaited(Session.pending)
     cancel = _awaited(Session.cancel)
+    recover = _awaited(Session.recover)
+    apply = _awaited(Session.apply)
+    resolve = _awaited(Session.resolve)
+    reconcile = _awaited(Session.reconcile)
+    suspend = _awaited(Session.suspend)
     rewind = _awaited(Session.rewind)
 
     @property

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import structs
 
 from sawlog.builder.contents import text_of
+from sawlog.builder.effects import DONE, FAILED
 from sawlog.builder.gateway import (
     ALLOW,
     ASK,
@@ -33,6 +34,7 @@ from sawlog.store.errors import (
     CallDenied,
     ConfigError,
     Conflict,
+    EffectUnknown,
     InvalidArguments,
     SawlogError,
     ToolError,
@@ -49,6 +51,7 @@ from sawlog.store.events.world import Tool, ToolsChanged
 from sawlog.store.text import Text
 from sawlog.work.call import Call
 from sawlog.work.driver import Driver
+from sawlog.work.effecting import EffectLog, may_repeat
 
 Gateway = Callable[[Call], GatewayVerdict]
 """A caller's own gateway. It is asked when the reply arrives and again when the call is started, by
@@ -107,9 +110,11 @@ class Guard(msgspec.Struct, frozen=True):
 class Checks:
     """The checks of one driver's session."""
 
-    def __init__(self, driver: Driver, guard: Guard) -> None:
+    def __init__(self, driver: Driver, guard: Guard, effects: EffectLog) -> None:
         self._driver = driver
         self._guard = guard
+        self._effects = effects
+        self._starts: dict[str, int] = {}  # event ids of calls, and the start that is this handle's
         self._policy = STRICT if guard.gateway == "strict" else OWN
         self._tools: tuple[int, tuple[Tool, ...]] = (0, ())
         self._running: set[str] = set()  # event ids of calls that this handle runs
@@ -151,11 +156,13 @@ class Checks:
 
     # --- when a call is started ------------------------------------------------------------------
 
-    def start(self, call: Call, effect: str) -> None:
+    def start(self, call: Call, effect: str, again: bool = False) -> None:
         """Append the verdict and the start of a call.
 
         Raises CallDenied when it was denied or is denied now, ToolError when it waits for an
-        approval, needs one first, runs already, or is no open call of this session.
+        approval, needs one first, runs already, or is no open call of this session, and
+        EffectUnknown, unless it is to run `again`, when a run that this handle knows nothing of may
+        have done it.
         """
         with self._driver.lock:
             if call.event_id in self._running:
@@ -165,7 +172,7 @@ class Checks:
                 )
             self._running.add(call.event_id)
         try:
-            self._start_checked(call, effect)
+            self._start_checked(call, effect, again)
         except BaseException:
             self.ended(call.event_id)
             raise
@@ -175,7 +182,7 @@ class Checks:
         with self._driver.lock:
             self._running.discard(event_id)
 
-    def _start_checked(self, call: Call, effect: str) -> None:
+    def _start_checked(self, call: Call, effect: str, again: bool) -> None:
         self.runnable(call)
         try:
             verdict = self._verdict(call)
@@ -192,15 +199,45 @@ class Checks:
                 waiting = self.runnable(call)
                 state = driver.load()
                 events = self._start(state, waiting, call, verdict, effect)
+                starts = isinstance(events[-1].payload, ToolStarted)
+                if starts and not again:
+                    self._check_again(waiting, call, effect)
                 try:
-                    driver.append(events, expected_seq=state.seq)
+                    seqs = driver.append(events, expected_seq=state.seq)
                 except Conflict:
                     # Somebody else's event came first; it may be the decision on this very call.
                     driver.catch_up()
                     continue
+                if starts:
+                    self._starts[waiting.id] = seqs[-1]
                 break
         if verdict is not None and verdict.kind == DENY:
             raise _refusal(call, self._denied(call, verdict).told)
+
+    @property
+    def running(self) -> frozenset[str]:
+        """The event ids of the calls that this handle runs."""
+        with self._driver.lock:
+            return frozenset(self._running)
+
+    def _check_again(self, waiting: Waiting, call: Call, effect: str) -> None:
+        """Raise EffectUnknown unless a call that was started may run once more."""
+        if not waiting.started or self._starts.get(waiting.id) == waiting.since:
+            return
+        start = self._effects.start_of(waiting)
+        if may_repeat(start, effect) or self._approved(waiting):
+            return
+        raise EffectUnknown(
+            f"the call {call.event_id} of {call.name!r} was started before, and "
+            + (
+                "its result left the history"
+                if start and start.state in (DONE, FAILED)
+                else "nobody knows whether it was done"
+            )
+            + ": say what came of it with s.resolve(call, outcome), or that nothing did with "
+            f"s.reconcile({call.event_id!r}, 'not_done'); s.tool(call, again=True) runs it anyway",
+            key=call.event_id,
+        )
 
     def runnable(self, call: Call) -> Waiting:
         """The open call, when nothing in the log keeps it from running. Raises as `start` does."""

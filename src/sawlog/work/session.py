@@ -14,6 +14,7 @@ import msgspec
 
 from sawlog.builder.build import Sending
 from sawlog.builder.contents import text_of
+from sawlog.builder.effects import Effect
 from sawlog.builder.packet import Header
 from sawlog.builder.profiles import Profile, profile_for
 from sawlog.builder.render import renderer_for
@@ -39,9 +40,11 @@ from sawlog.work.checking import Checks
 from sawlog.work.child import Handing, checked_label
 from sawlog.work.credentials import Credentials
 from sawlog.work.driver import Driver
+from sawlog.work.effecting import EffectLog
 from sawlog.work.forking import fork
 from sawlog.work.given import names
 from sawlog.work.opening import Opening, check_phase
+from sawlog.work.resolving import Resolving
 from sawlog.work.rewinding import Rewinding
 from sawlog.work.step import Step
 from sawlog.work.stepper import Asked, Stepper
@@ -61,7 +64,7 @@ APIS = {
 """Names that a step may be asked for under, and the API that each means."""
 
 
-class Session(Rewinding):
+class Session(Resolving, Rewinding):
     """A session being written. Made by `AgentLog.session`; use it as a context manager.
 
     It may be shared by threads: calls wait for each other and never conflict among themselves.
@@ -79,7 +82,8 @@ class Session(Rewinding):
         self._stepper = Stepper(self._driver, opened.rules, opened.clock, opened.pre_step)
         self.channels = opened.channels
         self.loading = opened.loading
-        self.checks = Checks(self._driver, opened.guard)
+        self._effects = EffectLog(self._driver)
+        self.checks = Checks(self._driver, opened.guard, self._effects)
         self.credentials = Credentials(opened.secrets)
         self._declared: dict[str, Declared] = {}
         self._log = log
@@ -253,21 +257,33 @@ class Session(Rewinding):
 
     # --- tools ----------------------------------------------------------------------------------
 
-    def tool(self, call: Call, *, effect: str | None = None) -> ToolRun:
+    def tool(self, call: Call, *, effect: str | None = None, again: bool = False) -> ToolRun:
         """Run a call: as a context manager, its start is durable before, its result after.
 
         Entering it raises ToolError when this session has no such open call, or when the call runs
         already, waits for an approval or needs one first, as it does again when it was started by a
         run that left no result; CallDenied, and the model is told, when it may not run.
+        EffectUnknown when another run, such as that of a process that was killed, may have done
+        what it does: `again` decides that it is run once more all the same.
         """
         declared = self._declared.get(call.name)
         chosen = effect or (declared.tool.effect if declared else "side_effect")
-        return ToolRun(self, call, chosen)
+        return ToolRun(self, call, chosen, again)
 
-    def started(self, call: Call, effect: str) -> None:
+    def started(self, call: Call, effect: str, again: bool = False) -> None:
         """Append the verdict and the start of a call; what a ToolRun does on entry."""
         self._driver.drives("the run of a tool")
-        self.checks.start(call, effect)
+        self.checks.start(call, effect, again)
+
+    def intended(self, call: Call, name: str, effect: str, what: str) -> Effect:
+        """Append that a run is about to do an effect; what a RunEffect does on entry."""
+        scrub = self.credentials.scrub
+        waiting = self.checks.open(call.event_id)
+        return self._effects.intend(call, waiting, name, effect, scrub(what))
+
+    def settled(self, call: Call, key: str, outcome: str, receipt: str) -> None:
+        """Append what became of an effect; what a RunEffect does on exit."""
+        self._effects.settle(call, key, outcome, self.credentials.scrub(receipt))
 
     def finished(self, call: Call, payload: Payload, blobs: Sequence[Blob] = ()) -> None:
         """Append the result of a call; what a ToolRun does on exit."""

@@ -17,18 +17,15 @@ from msgspec.structs import replace
 
 from sawlog.builder.facts import File
 from sawlog.store.errors import ConfigError, OutsideRoot, quoted
-from sawlog.store.events.items import ItemOffered
 from sawlog.store.events.world import FileChanged
 from sawlog.store.jsontext import source_of
+from sawlog.work.believing import believed
 from sawlog.work.given import paths, texts
 from sawlog.work.telling import Telling
 from sawlog.workspace.comparing import changes
 from sawlog.workspace.files import within
 from sawlog.workspace.gitversion import git_version
 from sawlog.workspace.instructions import BOUND, NAMES, Found, discover
-
-_NO_CONTENT = "0" * 64
-"""A version that no content has."""
 
 
 class Compared(msgspec.Struct, frozen=True):
@@ -149,7 +146,8 @@ class Surroundings(Telling):
         """
         with self._driver.lock:
             refused: list[OutsideRoot] = []
-            found = changes(self._believed(), root, refused=refused)
+            known = believed(self._driver.catch_up(), self._driver.window)
+            found = changes(known, root, refused=refused)
             unreadable = [one for one in found if one.state == "unreadable"]
             changed = [one for one in found if one.state != "unreadable"]
             commit = _commit(root) if changed else ""
@@ -164,30 +162,6 @@ class Surroundings(Telling):
                 tuple(str(one.path) for one in unreadable),
                 tuple(error.path for error in refused),
             )
-
-    def _believed(self) -> dict[str, tuple[str, str]]:
-        """What the log says of files: of those that it knows, and that items were taken from."""
-        state = self._driver.catch_up()
-        known = _files(state.files.items())
-        believed = {
-            path: (file.version, "absent" if file.absent else "present")
-            for path, file in known.items()
-        }
-        offered: dict[str, set[str]] = {}
-        for offer in state.offers:
-            if offer.withdrawn or not offer.saw:
-                continue
-            content = self._driver.window.event(offer.seq).content
-            assert isinstance(content, ItemOffered)
-            for one in content.saw:
-                if isinstance(one.path, str) and one.holds == "until-file-change":
-                    offered.setdefault(one.path, set()).add(one.version)
-        for path, versions in offered.items():
-            if path not in known or not known[path].seq:
-                # Of two versions one is not the file's, whatever the file is.
-                version = versions.pop() if len(versions) == 1 else _NO_CONTENT
-                believed[path] = (version, "present")
-        return believed
 
     def _note_unreadable(self, one: FileChanged) -> None:
         file = self._driver.load().files.get(str(one.path))

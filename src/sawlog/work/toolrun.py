@@ -10,6 +10,7 @@ from typing import Any, Protocol, cast
 
 from msgspec.structs import replace
 
+from sawlog.builder.effects import SIDE_EFFECT
 from sawlog.store.content import Part
 from sawlog.store.envelope import Blob
 from sawlog.store.errors import (
@@ -24,11 +25,12 @@ from sawlog.store.events.world import Saw
 from sawlog.store.jsontext import source_of
 from sawlog.work.call import Call
 from sawlog.work.credentials import Credentials
+from sawlog.work.effecting import KeepsEffects, RunEffect
 from sawlog.work.seeing import MOST, read, saw
 from sawlog.work.showing import As, asked_wrongly, shown
 
 
-class Keeps(Protocol):
+class Keeps(KeepsEffects, Protocol):
     """What a run needs of its session: to append the start and the result, and secrets."""
 
     @property
@@ -36,7 +38,7 @@ class Keeps(Protocol):
         """The secrets that its tools may have."""
         ...
 
-    def started(self, call: Call, effect: str) -> None:
+    def started(self, call: Call, effect: str, again: bool) -> None:
         """Append the start of a call. Raises ToolError when it may not run."""
         ...
 
@@ -58,13 +60,14 @@ class ToolRun:
     on, and a call that has no result yet is left without one. `key` is the same each time this call
     is run.
     A call that was denied, waits for an approval or runs already is not entered: CallDenied or
-    ToolError.
+    ToolError; nor is one that another run may have done: EffectUnknown.
     """
 
-    def __init__(self, session: Keeps, call: Call, effect: str) -> None:
+    def __init__(self, session: Keeps, call: Call, effect: str, again: bool = False) -> None:
         self._session = session
         self.call = call
         self._effect = effect
+        self._again = again
         self._status = ""
         self._parts: tuple[Part, ...] = ()
         self._blobs: list[Blob] = []
@@ -75,6 +78,21 @@ class ToolRun:
     def key(self) -> str:
         """A key for tools that can do an effect once: the call's event id."""
         return self.call.event_id
+
+    @property
+    def status(self) -> str:
+        """That of the result: `ok`, `error` or `interrupted`; empty as long as there is none."""
+        return self._status
+
+    def effect(self, name: str, *, effect: str = SIDE_EFFECT, what: str = "") -> RunEffect:
+        """One of several things that this run does: `with` it, and do the thing inside.
+
+        `name` tells it from the others of this call and is the same each time; `effect` is
+        `side_effect` or `idempotent` (done once for one key); `what` says it in words, for people.
+        Entering it raises EffectUnknown when an earlier run may have done it, ToolError before the
+        run was started.
+        """
+        return RunEffect(self._session, self.call, name, effect, what)
 
     def __enter__(self) -> ToolRun:
         self.start()
@@ -120,7 +138,7 @@ class ToolRun:
 
     def start(self) -> None:
         """Append the start: durable when this returns. What `with` does on entry."""
-        self._session.started(self.call, self._effect)
+        self._session.started(self.call, self._effect, self._again)
 
     def finish(self) -> None:
         """Append the result that was set. What `with` does on exit."""
@@ -192,9 +210,7 @@ class ToolRun:
         against: str | None = None,
     ) -> None:
         credentials = self._session.credentials
-        parts, blobs = tuple(map(credentials.scrubbed, _parts(value))), list[Blob]()
-        if not parts:
-            parts, blobs = shown(self._plain(value), limit, as_, self._before(against))
+        parts, blobs = shown_as(value, credentials, limit, as_, self._before(against))
         self._given = value, status, limit, as_, against
         self._parts, self._blobs, self._status = parts, blobs, status
 
@@ -202,19 +218,6 @@ class ToolRun:
         """The earlier version as results show it; None for what is none."""
         scrub = self._session.credentials.scrub
         return scrub(against) if isinstance(against, str) else None
-
-    def _plain(self, value: Any) -> str:
-        """A value as the text of a result. Raises InvalidEvent for what JSON cannot write."""
-        plain: str
-        if value is None:
-            plain = ""
-        elif isinstance(value, str):
-            plain = value
-        elif isinstance(value, bytes):
-            plain = value.decode("utf-8", "surrogateescape")
-        else:
-            plain = source_of(value, "result")
-        return self._session.credentials.scrub(plain)
 
     def saw(
         self,
@@ -265,6 +268,32 @@ class ToolRun:
         for one in self._saw:
             path = scrub(one.path) if isinstance(one.path, str) else one.path
             yield replace(one, path=path, range=scrub(one.range), version=scrub(one.version))
+
+
+def shown_as(
+    value: Any,
+    credentials: Credentials,
+    limit: int | None = None,
+    as_: As = "ends",
+    before: str | None = None,
+) -> tuple[tuple[Part, ...], list[Blob]]:
+    """A value as the parts of a result, without secrets, and the contents that they cite.
+
+    Raises InvalidEvent for what JSON cannot write.
+    """
+    parts = tuple(map(credentials.scrubbed, _parts(value)))
+    if parts:
+        return parts, []
+    plain: str
+    if value is None:
+        plain = ""
+    elif isinstance(value, str):
+        plain = value
+    elif isinstance(value, bytes):
+        plain = value.decode("utf-8", "surrogateescape")
+    else:
+        plain = source_of(value, "result")
+    return shown(credentials.scrub(plain), limit, as_, before)
 
 
 def _is_the_agents(error: BaseException) -> bool:
