@@ -6,6 +6,8 @@ budget (CONTRACTS S3-17). A call whose result may still come is never in one (CA
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from sawlog.builder.contents import Contents
@@ -65,6 +67,16 @@ def legal_borders(history: History) -> list[int]:
     return [at for at in (*history.borders, len(history.refs)) if 0 < at <= history.open_from]
 
 
+def region_places(history: History, through: int, kept: Sequence[int]) -> list[int]:
+    """The places of the entries that a compaction of that range takes away."""
+    stay = frozenset(kept)
+    return [
+        place
+        for place, ref in enumerate(history.refs)
+        if ref.seq <= through and ref.seq not in stay
+    ]
+
+
 def choose(
     history: History,
     contents: Contents,
@@ -104,18 +116,18 @@ def choose(
     if keep_user is None:
         keep_user = budget * KEEP_USER[0] // KEEP_USER[1] if budget else 2_000
     stays = _staying(history, contents, at, keep_user)
-    gone = [place for place in range(at) if place not in stays]
-    seqs = [history.refs[place].seq for place in gone if history.refs[place].seq]
-    if not seqs:
+    left = {ref.seq for place, ref in enumerate(history.refs) if place >= at or place in stays}
+    through = max((ref.seq for ref in history.refs[:at] if ref.seq not in left), default=0)
+    if not through:
         return cannot(
             "nothing_to_cut", "all in front of the border goes on being shown: nothing gives way"
         )
-    through = max(seqs)
-    left = [ref.seq for place, ref in enumerate(history.refs) if place >= at or place in stays]
+    kept = tuple(sorted(seq for seq in left if 0 < seq <= through))
+    gone = region_places(history, through, kept)
     units = sum(history.units[place] for place in gone)
     return Region(
         through,
-        tuple(sorted({seq for seq in left if 0 < seq <= through})),
+        kept,
         tuple(history.refs[place] for place in gone),
         tuple(history.entries[place] for place in gone),
         units,

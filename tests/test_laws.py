@@ -25,10 +25,22 @@ from sawlog.builder.projector import entry_count, fold, fold_all
 from sawlog.builder.replay import replayed
 from sawlog.builder.snapshot import decode, encode, state_digest
 from sawlog.builder.state import Ref, State
+from sawlog.compaction.history import History, history_of
+from sawlog.compaction.region import (
+    CannotCompact,
+    Region,
+    choose,
+    legal_borders,
+    region_places,
+)
 from sawlog.providers.fake_replies import Call, Reply
 from sawlog.providers.strict import check
 from sawlog.store.events.compaction import (
+    Checkpoint,
     CompactionCompleted,
+    CompactionFailed,
+    CompactionStarted,
+    Line,
 )
 from sawlog.store.events.conversation import (
     ApprovalDecided,
@@ -58,7 +70,7 @@ ACTS = st.tuples(
     st.sampled_from(
         ["user", "step", "step", "step", "start", "start", "result", "result", "result"]
         + ["second", "orphan", "deny", "ask", "decide", "kill", "noise", "system", "tools"]
-        + ["rewind", "trim", "compact"]
+        + ["rewind", "trim", "compact", "checkpoint", "checkpoint"]
     ),
     st.integers(0, 11),
     st.integers(0, 11),
@@ -186,8 +198,10 @@ class Driver:
             self.log.append(ToolsChanged((Tool("tool", source),)), source="harness")
 
     def _rewind(self, a: int, b: int) -> None:
+        """To somewhere behind the last packet, or to anywhere at all, abandoned branches too."""
         if b % 2:
             to = max(1, self.log.state.sent_at, self.log.state.seq - a)
+            to = self.log.state.seq * a // 12 if b % 4 == 3 else to
             self.log.append(HistoryRewound(to), source="harness")
 
     def _trim(self, a: int, b: int) -> None:
@@ -206,9 +220,53 @@ class Driver:
         done = CompactionCompleted(foreign=True, history=history, unknown=True)
         self.log.append(done, source="harness")
 
+    def _checkpoint(self, a: int, b: int) -> None:
+        """A compaction of sawlog's own, up to any border where one may reach."""
+        log = self.log
+        if log.state.blocked:
+            return
+        history = history_of(log.state, self.rules.measure, log)
+        legal = legal_borders(history)
+        if not legal:
+            return
+        region = choose(history, log, at=legal[b % len(legal)], keep_user=a * 10)
+        if isinstance(region, CannotCompact):
+            assert region.code == "nothing_to_cut"
+            return
+        begun = CompactionStarted(
+            "manual", route="rules", through=region.through, kept=region.kept, region=region.digest
+        )
+        started = log.append(begun, source="harness")
+        if a == 11:
+            return  # killed in the middle
+        if a == 10:
+            log.append(CompactionFailed("no_progress"), source="harness")
+            return
+        self.serial += 1
+        open_items = (Line("open-1", f"item {self.serial}"),)
+        seq = log.append(Checkpoint(started.id, open=open_items), source="harness").seq
+        log.append(
+            CompactionCompleted(checkpoint=seq, through=region.through, kept=region.kept),
+            source="harness",
+        )
+        after = history_of(log.state, self.rules.measure, log)
+        assert after.refs == tuple(
+            ref for place, ref in enumerate(history.refs) if place not in _gone(history, region)
+        )
+        assert "item" in after.head[-1].text
+
     def _call_id(self, event_id: str) -> str:
         content: Any = next(e.content for e in self.log.events if e.id == event_id)
         return str(content.call_id)
+
+
+def _gone(history: History, region: Region) -> set[int]:
+    """The places of what a compaction takes away, what it tells anew included."""
+    told = ("world", "stale", "missing", "notice")
+    return {
+        *region_places(history, region.through, region.kept),
+        *(place for place, ref in enumerate(history.refs) if ref.form in told),
+    }
 
 
 def _pairs(entries: Any) -> None:
@@ -234,7 +292,7 @@ def check_whole(driver: Driver) -> None:
     cold = State()
     packets = iter(driver.built)
     shown: dict[int, int] = {}
-    listed: list[Ref] = []
+    listed: dict[int, list[Ref]] = {0: []}
     for at, event in enumerate(log.events):
         cold = fold(cold, event)
         if event.shown:
@@ -248,8 +306,8 @@ def check_whole(driver: Driver) -> None:
             built = next(packets)
             assert cold.sent[:] == built.refs[:]
             # And so it does for a reader who knows the events alone, and no fold.
-            listed = expand(content.parts, listed if content.base else [], shown)
-            assert listed == built.refs[:]
+            listed[event.seq] = expand(content.parts, listed[content.base], shown)
+            assert listed[event.seq] == built.refs[:]
             assert semantic_digest(built.entries, built.missing) == content.semantic
             out = replayed(
                 content, cold.sent[:], log, profile_named(content.profile), bindings_of(cold)

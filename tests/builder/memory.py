@@ -93,7 +93,7 @@ class MemoryLog:
             payload=ready.payload,
         )  # fmt: skip
         self.stored.append(stored)
-        [event] = attended([decoded(stored, self.registry)], self.resuming, self.state.sent_at)
+        [event] = attended([decoded(stored, self.registry)], self.resuming, self.state.settled_at)
         self.events.append(event)
         self.state = fold(self.state, event)
         return event
