@@ -27,10 +27,11 @@ from sawlog.store.ids import keyed_id
 from sawlog.work.call import Call, Declares
 from sawlog.work.checking import Checks
 from sawlog.work.credentials import Credentials
+from sawlog.work.driven import Driven, driven
 from sawlog.work.effecting import EffectLog
 from sawlog.work.isolating import Isolating
 from sawlog.work.plan import Action, AwaitedApproval, Plan, UnknownEffect, Written
-from sawlog.work.recovering import Driven, driven, plan_of
+from sawlog.work.recovering import plan_of
 from sawlog.work.toolrun import ToolRun, shown_as
 from sawlog.workspace.gitversion import git_version
 
