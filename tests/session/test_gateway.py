@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from msgspec.structs import replace
 from pydantic import BaseModel, model_validator
 
 import sawlog
@@ -624,3 +625,21 @@ def test_a_check_of_a_tools_own_that_breaks_loses_no_reply(log: AgentLog) -> Non
     with log.session("task") as s:
         assert not list(asked(s, Asked("odd", {"one": {"n": "one"}}), tools=[odd]))
     assert payloads(log, ToolDenied)[0].reason == "invalid_arguments"
+
+
+def test_a_call_that_was_changed_after_it_was_asked_for_does_not_run(log: AgentLog) -> None:
+    with log.session("task", approve="side_effects") as s:
+        [call] = asked(s, Asked("breaks", {"why": "so"}))
+        approval = s.ask(call)
+        log.decide("task", approval, allow=True, by="somebody")
+        for changed in (
+            replace(call, arguments='{"why": "another"}'),
+            replace(call, name="run_tests"),
+            replace(call, namespace="x"),
+        ):
+            with pytest.raises(ToolError, match="is not as the model asked"), s.tool(changed):
+                raise AssertionError("it was not started")
+        with s.tool(call) as run:
+            run.result("ran")
+    assert len(payloads(log, ToolStarted)) == 1
+    sound(log, "task")

@@ -395,3 +395,17 @@ def test_no_byte_of_a_secret_is_left_anywhere(
         for trace in traces(value):
             assert trace not in data, f"{name} holds {trace!r}"
     assert sum(data.count(b"[secret:api]") for _, data in found) > 10
+
+
+def test_a_secret_over_several_texts_side_by_side_is_taken_out_too(log: AgentLog) -> None:
+    half = len(PLAIN) // 2
+    with log.session("task", gateway=None, secrets={"key": PLAIN}) as s:
+        call = one(s, "act", {})
+        with s.tool(call) as tool:
+            tool.secret("key")
+            whole = TextPart(f"so it is {PLAIN[:half]}"), TextPart(f"{PLAIN[half:]}, you see")
+            apart = TextPart(PLAIN[:3]), MediaPart("image/png", url="u"), TextPart("end")
+            tool.result([*whole, *apart])
+    [done] = [e.content for e in log.read("task").events() if isinstance(e.content, ToolFinished)]
+    assert done.parts[0] == TextPart(f"so it is [secret:key], you see{PLAIN[:3]}")
+    assert done.parts[1:] == (MediaPart("image/png", url="u"), TextPart("end"))

@@ -45,6 +45,7 @@ from sawlog.store.events.conversation import (
     ApprovalRequested,
     ToolChecked,
     ToolDenied,
+    ToolRequested,
     ToolStarted,
 )
 from sawlog.store.events.world import Tool, ToolsChanged
@@ -183,7 +184,7 @@ class Checks:
             self._running.discard(event_id)
 
     def _start_checked(self, call: Call, effect: str, again: bool) -> None:
-        self.runnable(call)
+        self._check_unchanged(self.runnable(call), call)
         try:
             verdict = self._verdict(call)
         except SawlogError:
@@ -213,6 +214,23 @@ class Checks:
                 break
         if verdict is not None and verdict.kind == DENY:
             raise _refusal(call, self._denied(call, verdict).told)
+
+    def _check_unchanged(self, waiting: Waiting, call: Call) -> None:
+        """Raise ToolError for a call that is not the one that was asked for: what is checked, and
+        what somebody approved, stands in the log."""
+        window = self._driver.window
+        asked = window.event(waiting.seq).content
+        if isinstance(asked, ToolRequested):
+            own = (asked.name, asked.arguments, asked.namespace)
+            if tuple(text_of(one, window) for one in own) != (
+                call.name,
+                call.arguments,
+                call.namespace,
+            ):
+                raise ToolError(
+                    f"the call {call.event_id} of {call.name!r} is not as the model asked for it: "
+                    "run one of reply.tool_calls or s.open_calls(), unchanged"
+                )
 
     @property
     def running(self) -> frozenset[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
 
@@ -85,6 +85,28 @@ class Credentials:
                 return replace(part, name=self._text(part.name), text=self._text(part.text))
             case WithheldPart():
                 return part
+
+    def scrubbed_all(self, parts: Iterable[Part]) -> tuple[Part, ...]:
+        """The parts scrubbed. Texts side by side that make a secret together become one part."""
+        out: list[Part] = []
+        run: list[str] = []
+
+        def end() -> None:
+            if len(run) > 1:
+                each = "".join(map(self.scrub, run))
+                joined = self.scrub("".join(run))
+                if joined != each:
+                    out[-len(run) :] = [TextPart(joined)]
+            run.clear()
+
+        for part in parts:
+            if not (isinstance(part, TextPart) and isinstance(part.text, str)):
+                end()
+            else:
+                run.append(part.text)
+            out.append(self.scrubbed(part))
+        end()
+        return tuple(out)
 
     def _text(self, text: Text) -> Text:
         return self.scrub(text) if isinstance(text, str) else text

@@ -281,7 +281,7 @@ def shown_as(
 
     Raises InvalidEvent for what JSON cannot write.
     """
-    parts = tuple(map(credentials.scrubbed, _parts(value)))
+    parts = credentials.scrubbed_all(_parts(value))
     if parts:
         return parts, []
     plain: str
