@@ -136,6 +136,16 @@ class AgentLog:
         opened = opening(options, self._clock, self._make_id)
         return Session(self.store, self.store.session(name, create=True), opened)
 
+    def resume(self, text: str, **options: Unpack[SessionOptions]) -> Session:
+        """The session that a text names, as in `read`, to be gone on with; options as `session`.
+
+        Raises NoSession where `session` would make one.
+        """
+        from sawlog.work.opening import opening
+        from sawlog.work.session import Session
+
+        return Session(self.store, self.find(text), opening(options, self._clock, self._make_id))
+
     def asession(self, name: str, **options: Unpack[SessionOptions]) -> AsyncSession:
         """The same for `async with`: one code path, its blocking work in threads of this log."""
         if "read_only" in options:

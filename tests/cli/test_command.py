@@ -18,7 +18,7 @@ from tests.fresh import imported_modules
 
 VERBS = (
     "demo", "import", "ls", "show", "packet", "why", "diff", "what-if", "cache", "stale",
-    "verify", "export", "salvage", "case", "watch", "migrate", "doctor", "eval",
+    "recover", "verify", "export", "salvage", "case", "watch", "migrate", "doctor", "eval",
 )  # fmt: skip
 
 

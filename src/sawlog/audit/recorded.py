@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from sawlog.audit.findings import Change, Report, Stability, WhatIf, Why, ZoneUse
     from sawlog.builder.selection.policy import Policy
     from sawlog.builder.trace import Trace
+    from sawlog.work.plan import Plan
 
 _LOOK = 64
 
@@ -130,6 +132,20 @@ class Recorded:
         from sawlog.audit.verifying import verify
 
         return verify(self)
+
+    def recover(self, root: str | os.PathLike[str] | None = None) -> Plan:
+        """What stands open at the newest event, and what is safe next; see `Session.recover`.
+
+        It writes nothing, and its plan is for reading: one that can be applied is made by the
+        session that is entered. Who drives the session is named in `driven_by`.
+        """
+        from sawlog.work.driven import driven
+        from sawlog.work.recovering import Undeclared, plan_of
+
+        row = self.log.get(self.row)
+        state = self.state_at(row.head)
+        who = driven(self.log, row)
+        return plan_of(self.log, row, state, self._window, Undeclared(), who, root=root)
 
     def what_if(
         self,

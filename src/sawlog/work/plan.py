@@ -241,7 +241,7 @@ def _stands(plan: Plan) -> list[str]:
     ]
     calls = ", ".join(one for one in counted if one)
     if calls:
-        said.append(f"Of what was asked for {calls}.")
+        said.append(f"Of the calls {calls}.")
     if plan.open_compaction is not None and not plan.open_compaction.under_way:
         said.append("A compaction has no end, and packets are as before it.")
     if plan.inbox:

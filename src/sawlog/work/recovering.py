@@ -42,6 +42,15 @@ from sawlog.work.window import Window
 from sawlog.workspace.comparing import changes
 
 
+class Undeclared:
+    """What calls are handed out for where nobody offers tools: they can be read, and not run."""
+
+    offered: tuple[str, ...] = ()
+
+    def declared(self, name: str) -> None:
+        """None: there is no tool."""
+
+
 def plan_of(
     log: Log,
     row: SessionRow,
