@@ -209,6 +209,7 @@ class Surrounded(laws.Driver):
     def _rewind(self, a: int, b: int) -> None:
         if b % 3 == 0:
             to = max(1, self.log.state.sent_at, self.log.state.seq - a)
+            to = self.log.state.seq * a // 12 if b % 2 else to
             self.log.append(HistoryRewound(to), source="harness")
 
     # --- what must hold --------------------------------------------------------------------------
