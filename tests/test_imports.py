@@ -104,7 +104,15 @@ HOUSE: dict[str, Room] = {
         ("compaction/compactor.py",), ("compaction", "builder", "store values", "store/log.py")
     ),
     "compaction": Room(
-        ("compaction/*",), ("compactor", "builder", "store values", "msgspec", "pydantic")
+        ("compaction/*",),
+        (
+            "compactor",
+            "builder",
+            "builder render",
+            "store values",
+            "msgspec",
+            "pydantic",
+        ),
     ),
     "providers": Room(
         ("providers/*",),
