@@ -33,6 +33,7 @@ SawlogError
 │   ├── CallDenied             a call that was denied and does not run
 │   ├── EffectUnknown          what may have been done is not done again by inference
 │   └── CredentialUnavailable  a secret that a tool needs and nobody gives
+├── NotCompacted               a compaction that leaves packets as they were
 ├── InvalidArguments           what a model wrote for a call does not fit its tool
 ├── AttemptFailed              the provider refused, or the sending broke
 └── ConfigError                an option or a setting that means nothing here
@@ -242,6 +243,25 @@ class CallDenied(ToolError):
     def __init__(self, message: str, *, reason: str) -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class NotCompacted(SawlogError):
+    """Raised when a compaction leaves packets as they were; `code` says why.
+
+    `nothing_to_cut`, `open_call`, `no_progress` or `region_changed`. `fixed`, `history` and `last`
+    are units: what stands in front of the history, all of it, what is behind its last border.
+    """
+
+    reason = "cannot_compact"
+
+    def __init__(
+        self, code: str, message: str, *, fixed: int = 0, history: int = 0, last: int = 0
+    ) -> None:
+        super().__init__(f"cannot_compact ({code}): {message}")
+        self.code = code
+        self.fixed = fixed
+        self.history = history
+        self.last = last
 
 
 class EffectUnknown(ToolError):

@@ -100,13 +100,9 @@ HOUSE: dict[str, Room] = {
     ),
     "fixtures": Room(("fixtures/*",)),
     # Floor 3: checkpoints; doors to models.
-    "compactor": Room(
-        ("compaction/compactor.py",), ("compaction", "builder", "store values", "store/log.py")
-    ),
     "compaction": Room(
         ("compaction/*",),
         (
-            "compactor",
             "builder",
             "builder render",
             "store values",
@@ -130,7 +126,6 @@ HOUSE: dict[str, Room] = {
         ("agentlog.py", "audit/*", "work/*"),
         (
             "compaction",
-            "compactor",
             "workspace",
             "builder",
             "builder render",
@@ -196,7 +191,7 @@ HOUSE: dict[str, Room] = {
 LIBRARY = sys.stdlib_module_names | {"compression"}  # which is new in Python 3.14
 
 # Rooms that a fold, a packet or a digest may depend on: no clock, no I/O, no chance (law 4).
-PURE = ("builder", "builder render", "builder selection")
+PURE = ("builder", "builder render", "builder selection", "compaction")
 PURE_LIBRARY = frozenset(
     "__future__ abc base64 binascii bisect collections contextlib copy dataclasses datetime "
     "decimal difflib enum functools hashlib heapq itertools json math operator re string struct "

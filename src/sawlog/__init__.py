@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sawlog.store.events.registry import event
     from sawlog.store.objects import FileObjects
     from sawlog.work.call import Call
+    from sawlog.work.due import Compaction
     from sawlog.work.loading import LOADING, just_in_time
     from sawlog.work.session import Session
     from sawlog.work.step import Reply, Step
@@ -39,6 +40,7 @@ __all__ = [
     "Call",
     "Channel",
     "Channels",
+    "Compaction",
     "FileObjects",
     "GatewayVerdict",
     "Kind",
@@ -72,6 +74,7 @@ _EXPORTS: dict[str, str] = {
     "Authority": "sawlog.builder.item",
     "CHANNELS": "sawlog.builder.channels",
     "Call": "sawlog.work.call",
+    "Compaction": "sawlog.work.due",
     "Channel": "sawlog.builder.channels",
     "Channels": "sawlog.builder.channels",
     "FileObjects": "sawlog.store.objects",

@@ -351,4 +351,4 @@ def test_what_cannot_be_read_is_said_in_words_for_the_model(
 ) -> None:
     blobs = {hashlib.sha256(data).hexdigest(): data for data in (b"text", b"\xff")}
     with pytest.raises(InvalidArguments, match=said):
-        Outputs(blobs.__getitem__).read_output(*arguments)
+        Outputs(blobs.__getitem__, str).read_output(*arguments)

@@ -20,6 +20,7 @@ from itertools import chain
 import msgspec
 from msgspec.structs import replace
 
+from sawlog.audit.brackets import Brackets
 from sawlog.audit.findings import Report
 from sawlog.audit.inforce import rules_of
 from sawlog.audit.manifests import Manifests
@@ -114,6 +115,7 @@ class _Verification:
         self.alike = True
         """The last manifest was read as the fold reads it."""
         self._since = 0
+        self.brackets = Brackets()
 
     def event(self, event: Event) -> None:
         """Take one event through all paths."""
@@ -121,6 +123,7 @@ class _Verification:
         content = event.content
         before = self.state
         self.manifests.see(event)
+        self._compaction(event, before)
         if isinstance(content, PacketBuilt):
             self._packet(event, content, before)
         else:
@@ -137,11 +140,14 @@ class _Verification:
     def report(self, bad_seq: int, chain: str) -> Report:
         """What was found."""
         row = self.session.row
+        for fault in self.brackets.end():
+            self._differs(self.state.step, "compaction", fault, "")
         checked = {
             "stored": self.built,
             "cold": self.steps - self.not_installed,
             "snapshot": self.steps,
             **({"incremental": self.steps} if self.steps > self.built else {}),
+            **({"compaction": self.brackets.seen} if self.brackets.seen else {}),
         }
         for name, steps in checked.items():
             self.paths.setdefault(name, "ok" if steps else "absent")
@@ -156,6 +162,15 @@ class _Verification:
             bad_seq=bad_seq,
             blocked=self.state.blocked,
         )
+
+    def _compaction(self, event: Event, before: State) -> None:
+        if before.blocked:
+            return
+        try:
+            for fault in self.brackets.see(event, before, self.window):
+                self._differs(before.step, "compaction", fault, "")
+        except BlobMissing as error:
+            self._differs(before.step, "compaction", str(error), "")
 
     # --- a step that was recorded ---------------------------------------------------------------
 

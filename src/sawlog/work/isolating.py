@@ -18,10 +18,11 @@ from sawlog.builder.item import Kind, Sensitivity, content_digest
 from sawlog.store.content import TextPart
 from sawlog.store.envelope import StoredEvent
 from sawlog.store.errors import ConfigError, InvalidItem, quoted
-from sawlog.store.event import Event
+from sawlog.store.event import Event, decoded
 from sawlog.store.events.items import ItemOffered, ItemWithdrawn
 from sawlog.store.ids import keyed_id
 from sawlog.store.log import Log
+from sawlog.work.evidence import evidence_of
 from sawlog.work.given import Moment, as_moment, names, of_item
 from sawlog.work.outputs import Outputs
 from sawlog.work.surroundings import Surroundings
@@ -64,10 +65,11 @@ class Isolating(Surroundings):
         text stands. Nothing but what this session stores is found.
         """
         return tool(
-            Outputs(self._blob).read_output,
+            Outputs(self._blob, self._cited).read_output,
             effect="read_only",
             description="Read part of a long output that is shown shortened: ref is the sha256:… "
-            "that names it. Give start and end in bytes (end 0: as much as there is room for), or "
+            "that names it, or the name of evidence in a checkpoint, such as k2.5. Give start and "
+            "end in bytes (end 0: as much as there is room for), or "
             "pattern, a plain text whose places are listed. At most 8192 bytes come at once.",
         )
 
@@ -76,11 +78,21 @@ class Isolating(Surroundings):
 
         Raises InvalidArguments when this session stores none.
         """
-        return Outputs(self._blob).text(ref).decode("utf-8", "surrogatepass")
+        return Outputs(self._blob, self._cited).text(ref).decode("utf-8", "surrogatepass")
 
     def _blob(self, digest: str) -> bytes:
         with self._driver.lock:
             return self._driver.window.blob(digest)
+
+    def _cited(self, name: str) -> str:
+        """The text of a piece of evidence. Raises InvalidArguments."""
+        with self._driver.lock:
+            state = self._driver.load()
+            return evidence_of(name, state.checkpoint, self._driver.window, self._read_by_id)
+
+    def _read_by_id(self, id: str) -> Event | None:
+        found = self._event(bytes.fromhex(id))
+        return None if found is None else decoded(found, self._log.registry)
 
     # --- what is in the log ----------------------------------------------------------------------
 

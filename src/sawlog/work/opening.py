@@ -18,6 +18,7 @@ from sawlog.store.errors import ConfigError, InvalidItem, InvalidPolicy, quoted
 from sawlog.work.checking import Gateway, Guard
 from sawlog.work.claims import PreStep
 from sawlog.work.credentials import Secrets
+from sawlog.work.due import Compaction
 from sawlog.work.loading import LOADING, Load, Loadings, loading_for
 from sawlog.workspace.files import Absent, Unreadable, beginning
 
@@ -43,6 +44,7 @@ class SessionOptions(TypedDict, total=False):
     owner: str
     ttl: float
     wait: float
+    compaction: Compaction | None
 
 
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +62,7 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
     guard: Guard = Guard()
     secrets: Secrets | None = None
     profile: Profile | None = None
+    compaction: Compaction | None = None
 
 
 def opening(
@@ -90,7 +93,17 @@ def opening(
         ),
         secrets=options.get("secrets"),
         profile=options.get("profile"),
+        compaction=_compaction(options.get("compaction")),
     )
+
+
+def _compaction(given: object) -> Compaction | None:
+    if given is None:
+        return None
+    if not isinstance(given, Compaction):
+        raise ConfigError(f"{quoted(given)} is no compaction: give sawlog.Compaction(at=800)")
+    given.check()
+    return given
 
 
 def _rules(options: SessionOptions) -> Rules:

@@ -1,8 +1,9 @@
 """`read_output`: sawlog's own bounded tool, which reads any slice of a stored text.
 
 A packet shows long contents as previews, differences and the lines around an error, and names the
-whole by a locator, `sha256:` and a digest. With this tool a model gets at any part of it. Only what
-the session itself stores is found; places are bytes, so that a text of one line has parts, too.
+whole by a locator, `sha256:` and a digest; a checkpoint cites what it stands for by names like
+`k2.5`. With this tool a model gets at any part of either. Only what the session itself stores is
+found; places are bytes, so that a text of one line has parts, too.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from sawlog.store.errors import InvalidArguments
+from sawlog.work.evidence import NAME
 
 BOUND = 8 * 1024
 """Bytes of a text that one call gives at most, beside its own notices."""
@@ -23,13 +25,16 @@ _LOCATOR = re.compile("(?:sha256:)?([0-9a-f]{64})")
 
 
 class Outputs:
-    """Reads texts by locator. `blob` gives the raw bytes of a hex digest, or raises KeyError."""
+    """Reads texts by locator. `blob` gives the raw bytes of a hex digest, or raises KeyError;
+    `cited` the text of what a checkpoint cites, or raises InvalidArguments."""
 
-    def __init__(self, blob: Callable[[str], bytes]) -> None:
+    def __init__(self, blob: Callable[[str], bytes], cited: Callable[[str], str]) -> None:
         self._blob = blob
+        self._cited = cited
 
     def read_output(self, ref: str, start: int = 0, end: int = 0, pattern: str = "") -> str:
-        """Read part of a long output that is shown shortened, by the sha256:… that names it.
+        """Read part of a text that is shown shortened, by the sha256:… that names it, or that a
+        checkpoint cites, by its name, such as k2.5.
 
         Give start and end (bytes from 0, end 0: as much as there is room for), or a pattern: a
         plain text, of which the places from start on are listed. At most 8192 bytes come at once.
@@ -38,9 +43,14 @@ class Outputs:
 
     def text(self, ref: str) -> bytes:
         """The raw bytes of a whole text. Raises InvalidArguments when no text has that locator."""
+        if NAME.fullmatch(ref.strip(" \t\r\n()[]")):
+            return self._cited(ref).encode("utf-8", "surrogatepass")
         found = _LOCATOR.fullmatch(ref.strip(" \t\r\n"))
         if found is None:
-            raise InvalidArguments(f"{ref[:100]!r} is no locator: it is sha256: and 64 hex digits")
+            raise InvalidArguments(
+                f"{ref[:100]!r} is no locator: it is sha256: and 64 hex digits, or the name of "
+                "evidence in a checkpoint, such as k2.5"
+            )
         try:
             data = self._blob(found[1])
             data.decode("utf-8", "surrogatepass")

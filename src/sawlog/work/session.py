@@ -38,6 +38,7 @@ from sawlog.store.text import Text, seal
 from sawlog.work.call import Call
 from sawlog.work.checking import Checks
 from sawlog.work.child import Handing, checked_label
+from sawlog.work.compacting import Compactor
 from sawlog.work.credentials import Credentials
 from sawlog.work.driver import Driver
 from sawlog.work.effecting import EffectLog
@@ -45,7 +46,7 @@ from sawlog.work.forking import fork
 from sawlog.work.given import names
 from sawlog.work.opening import Opening, check_phase
 from sawlog.work.resolving import Resolving
-from sawlog.work.rewinding import Rewinding
+from sawlog.work.shortening import Shortening
 from sawlog.work.step import Step
 from sawlog.work.stepper import Asked, Stepper
 from sawlog.work.telling import parts_of
@@ -64,7 +65,7 @@ APIS = {
 """Names that a step may be asked for under, and the API that each means."""
 
 
-class Session(Resolving, Rewinding):
+class Session(Resolving, Shortening):
     """A session being written. Made by `AgentLog.session`; use it as a context manager.
 
     It may be shared by threads: calls wait for each other and never conflict among themselves.
@@ -80,6 +81,8 @@ class Session(Resolving, Rewinding):
             make_id=opened.make_id,
         )
         self._stepper = Stepper(self._driver, opened.rules, opened.clock, opened.pre_step)
+        self._compactor = Compactor(self._driver, opened.rules)
+        self._compaction = opened.compaction
         self.channels = opened.channels
         self.loading = opened.loading
         self._effects = EffectLog(self._driver)
@@ -253,6 +256,7 @@ class Session(Resolving, Rewinding):
         )
         fallback = fallback_of.event_id if fallback_of is not None else ""
         asked = Asked(sending, fallback, allow_waiting, allow_missing)
+        self._compact_when_due(self._stepper.rules_for(sending))
         return Step(self, *self._stepper.step(asked))
 
     # --- tools ----------------------------------------------------------------------------------

@@ -125,7 +125,7 @@ class Stepper:
         return events
 
     def _policy(self, sending: Sending) -> PolicySet:
-        rules = self._rules_for(sending)
+        rules = self.rules_for(sending)
         own = sending.profile.own_digest
         return PolicySet(
             policy=rules.policy,
@@ -139,7 +139,8 @@ class Stepper:
             profile_text=sending.profile.text if own else "",
         )
 
-    def _rules_for(self, sending: Sending) -> Rules:
+    def rules_for(self, sending: Sending) -> Rules:
+        """The rules of a step: a window that nobody gave is the profile's."""
         window = self._rules.window or sending.profile.window
         return replace(self._rules, window=window)
 
@@ -192,7 +193,7 @@ class Stepper:
             driver.window.prefetch(folded.sent)
         result = build(
             folded,
-            self._rules_for(asked.sending),
+            self.rules_for(asked.sending),
             asked.sending,
             self._clock(),
             driver.window,

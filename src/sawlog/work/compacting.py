@@ -1,0 +1,276 @@
+"""How a session compacts its history: a bracket in the log, and a checkpoint that is checked first.
+
+started → a checkpoint is written, by code or with a summariser's prose → checked → checkpoint and
+completed in one append. Whatever goes wrong before that leaves packets as they were. Events that
+are appended meanwhile stay behind the region; when they change what is in it, it does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from sawlog.builder.contents import Contents
+from sawlog.builder.forms import checkpoint_entry
+from sawlog.builder.measure import measure_of
+from sawlog.builder.policy import Rules
+from sawlog.builder.state import State
+from sawlog.compaction.history import History, history_of
+from sawlog.compaction.past import Past, surviving
+from sawlog.compaction.region import CannotCompact, Region, choose
+from sawlog.store.errors import Conflict, NotCompacted
+from sawlog.store.event import Event
+from sawlog.store.events.base import Named
+from sawlog.store.events.compaction import (
+    Checkpoint,
+    CompactionCompleted,
+    CompactionFailed,
+    CompactionRefused,
+    CompactionStarted,
+)
+from sawlog.work.driver import Driver
+
+EXTRACTIVE = Named("extractive", 1)
+
+Prose = Callable[[Past, Checkpoint, int], Checkpoint | None]
+"""Adds a summariser's prose to what code knows, for an attempt counted from 1; None: it had none.
+
+What it asks and is answered it appends itself, outside of the session's lock.
+"""
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What a caller asks of a compaction. `budget` and `keep_user` are in units; see `choose`."""
+
+    trigger: str = "manual"
+    route: str = "local"
+    budget: int = 0
+    at: int | None = None
+    keep_user: int | None = None
+    attempts: int = 2
+
+
+class Compacted(msgspec.Struct, frozen=True):
+    """A completed compaction: the checkpoint, its seq, what gave way and what it takes, in units.
+
+    `refused` are the reasons for which earlier drafts did not count, per attempt.
+    """
+
+    seq: int
+    checkpoint: Checkpoint
+    trigger: str
+    route: str
+    through: int
+    kept: tuple[int, ...]
+    before: int
+    after: int
+    region: int
+    fixed: int
+    refused: tuple[tuple[tuple[str, str], ...], ...] = ()
+
+
+class Compactor:
+    """Compacts one driver's session."""
+
+    def __init__(self, driver: Driver, rules: Rules) -> None:
+        self._driver = driver
+        self._rules = rules
+
+    def compact(self, wanted: Wanted, prose: Prose | None = None) -> Compacted:
+        """Compact; durable when this returns. Without `prose` the extractive summariser writes.
+
+        Raises NotCompacted with the reason when nothing gave way: packets are as before.
+        """
+        self._driver.drives("a compaction")
+        with self._driver.lock:
+            self._close_orphan()
+            history, region = self._region(wanted)
+            started = self._start(wanted, region)
+        refused: list[tuple[tuple[str, str], ...]] = []
+        if wanted.route != "rules":
+            for attempt in range(1, wanted.attempts + 1):
+                past = self._past(started, region)
+                try:
+                    draft = self._draft(past, prose, attempt)
+                except BaseException as error:
+                    self._fail(f"interrupted: {type(error).__name__}")
+                    raise
+                reasons = (("empty_prose", ""),) if draft is None else self._judged(past, draft)
+                if draft is not None and not reasons:
+                    return self._commit(wanted, history, region, draft, refused)
+                refused.append(reasons)
+                refusal = CompactionRefused(attempt, reasons)
+                self._driver.append([self._driver.new(refusal, "harness")])
+                if prose is None:
+                    break  # it would write the same again
+        from sawlog.compaction.facts import known
+
+        past = self._past(started, region)
+        draft = self._measured(known(past), past.contents)
+        reasons = self._judged(past, draft)
+        if reasons:
+            self._fail("no_progress" if reasons[0][0] == "larger" else reasons[0][0])
+            raise self._not_compacted(
+                CannotCompact(
+                    "no_progress",
+                    f"the checkpoint alone takes {draft.units} units, and what it would replace "
+                    f"{region.units}" if reasons[0][0] == "larger" else
+                    f"the checkpoint that code wrote does not count: {reasons[0][0]}",
+                    history.head_units,
+                    history.total,
+                    region.stays,
+                )
+            )  # fmt: skip
+        return self._commit(wanted, history, region, draft, refused)
+
+    # --- the region -------------------------------------------------------------------------------
+
+    def _close_orphan(self) -> None:
+        """End a bracket that an earlier process left open, so that there is one at a time."""
+        if self._driver.load().compacting:
+            self._fail("abandoned: the process that began it is gone")
+
+    def _region(self, wanted: Wanted) -> tuple[History, Region]:
+        state = self._driver.catch_up()
+        self._driver.window.prefetch(state.sent)
+        history = history_of(state, self._rules.measure, self._driver.window)
+        region = choose(
+            history,
+            self._driver.window,
+            wanted.budget,
+            at=wanted.at,
+            keep_user=wanted.keep_user,
+        )
+        if isinstance(region, CannotCompact):
+            raise self._not_compacted(region)
+        return history, region
+
+    def _start(self, wanted: Wanted, region: Region) -> str:
+        state = self._driver.load()
+        begun = CompactionStarted(
+            trigger=wanted.trigger,
+            route=wanted.route,
+            through=region.through,
+            kept=region.kept,
+            units=region.units,
+            region=region.digest,
+            packet=state.sent_at,
+        )
+        [seq] = self._driver.append([self._driver.new(begun, "harness")])
+        return self._driver.window.event(seq).id
+
+    def _past(self, started: str, region: Region) -> Past:
+        """What a checkpoint is written from, as the log stands now."""
+        with self._driver.lock:
+            state = self._driver.catch_up()
+            previous, previous_id, after = self._previous(state)
+            events = tuple(surviving(self._events(after)))
+            return Past(state, region, events, self._driver.window, started, previous, previous_id)
+
+    def _events(self, after: int) -> Iterator[Event]:
+        return self._driver.events(after)
+
+    def _previous(self, state: State) -> tuple[Checkpoint | None, str, int]:
+        if not state.checkpoint:
+            return None, "", 0
+        event = self._driver.window.event(state.checkpoint)
+        ended = self._driver.window.event(state.checkpoint + 1).content
+        after = ended.through if isinstance(ended, CompactionCompleted) else 0
+        if not isinstance(event.content, Checkpoint):  # erased: nothing of it can be carried
+            return None, "", after
+        return event.content, event.id, after
+
+    # --- the checkpoint ---------------------------------------------------------------------------
+
+    def _draft(self, past: Past, prose: Prose | None, attempt: int) -> Checkpoint | None:
+        """A checkpoint with a summariser's prose; None when it had none."""
+        from sawlog.compaction.extractive import extract
+        from sawlog.compaction.facts import known
+
+        base = known(past)
+        if prose is None:
+            draft = msgspec.structs.replace(extract(past, base), summariser=EXTRACTIVE)
+        else:
+            written = prose(past, base, attempt)
+            if written is None:
+                return None
+            draft = written
+        return self._measured(draft, past.contents)
+
+    def _measured(self, draft: Checkpoint, contents: Contents) -> Checkpoint:
+        entry = checkpoint_entry(draft, contents)
+        units = measure_of(self._rules.measure)(entry)
+        return msgspec.structs.replace(draft, units=units)
+
+    def _judged(self, past: Past, draft: Checkpoint) -> tuple[tuple[str, str], ...]:
+        from sawlog.compaction.checking import check
+
+        return tuple(check(past, draft, draft.units))
+
+    # --- its end ----------------------------------------------------------------------------------
+
+    def _commit(
+        self,
+        wanted: Wanted,
+        history: History,
+        region: Region,
+        draft: Checkpoint,
+        refused: Sequence[tuple[tuple[str, str], ...]],
+    ) -> Compacted:
+        driver = self._driver
+        with driver.lock:
+            while True:
+                state = driver.catch_up()
+                if not self._still(state, wanted, region):
+                    self._fail("the region changed while its checkpoint was written")
+                    raise self._not_compacted(
+                        CannotCompact(
+                            "region_changed",
+                            "a late result or a rewind changed what was to give way",
+                            history.head_units,
+                            history.total,
+                            region.stays,
+                        )
+                    )
+                at = state.seq + 1
+                ended = CompactionCompleted(checkpoint=at, through=region.through, kept=region.kept)
+                events = [driver.new(draft, "harness"), driver.new(ended, "harness")]
+                try:
+                    driver.append(events, expected_seq=state.seq)
+                except Conflict:
+                    continue
+                driver.snapshot()
+                return Compacted(
+                    at,
+                    draft,
+                    wanted.trigger,
+                    wanted.route,
+                    region.through,
+                    region.kept,
+                    history.total,
+                    region.stays + draft.units,
+                    region.units,
+                    history.head_units,
+                    tuple(refused),
+                )
+
+    def _still(self, state: State, wanted: Wanted, region: Region) -> bool:
+        """True when what is to give way is what it was as the compaction began."""
+        history = history_of(state, self._rules.measure, self._driver.window)
+        again = choose(
+            history, self._driver.window, wanted.budget, at=region.at, keep_user=wanted.keep_user
+        )
+        return (
+            isinstance(again, Region)
+            and (again.digest, again.through) == (region.digest, region.through)
+            and again.kept == region.kept
+        )
+
+    def _fail(self, reason: str) -> None:
+        self._driver.append([self._driver.new(CompactionFailed(reason), "harness")])
+
+    def _not_compacted(self, why: CannotCompact) -> NotCompacted:
+        return NotCompacted(
+            why.code, why.message, fixed=why.fixed, history=why.history, last=why.last
+        )

@@ -1,0 +1,182 @@
+"""The part of a session that shortens its history, by hand or when it is due, and its notes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+from sawlog.builder.arrange import Arrangement
+from sawlog.builder.forms import show
+from sawlog.builder.measure import measure_of
+from sawlog.builder.policy import Rules
+from sawlog.builder.state import Ref
+from sawlog.store.content import TextPart
+from sawlog.store.errors import InvalidEvent, NotCompacted, quoted
+from sawlog.store.events.base import EventId
+from sawlog.store.events.compaction import NoteClosed, NoteRecorded
+from sawlog.store.events.steps import AttemptRefused, PacketBuilt
+from sawlog.store.events.world import ObservationRecorded
+from sawlog.work.compacting import Compacted, Compactor, Prose, Wanted
+from sawlog.work.due import HOOK, Compaction, Hook, Route
+from sawlog.work.rewinding import Rewinding
+
+NoteKind = Literal["constraint", "open", "next", "confirmed"]
+
+
+class Shortening(Rewinding):
+    """The part of a session that compacts. See `Session`."""
+
+    _compactor: Compactor
+    _compaction: Compaction | None
+    _given_up: int = 0
+    """The seq at which a compaction that was due left packets as they were."""
+
+    # --- notes ------------------------------------------------------------------------------------
+
+    def note(self, kind: NoteKind, name: str, text: str, *, refs: Sequence[EventId] = ()) -> None:
+        """Note what must outlive every compaction: a constraint, an open item, what comes next, or
+        what is confirmed. The same name again takes the older one's place.
+
+        Checkpoints carry it word for word until `settle` closes it. Raises InvalidEvent.
+        """
+        if kind not in get_args(NoteKind):
+            known = ", ".join(get_args(NoteKind))
+            raise InvalidEvent(f"there is no kind of note {quoted(kind)}: use {known}", path="kind")
+        if not _is_name(name):
+            raise InvalidEvent(
+                f"{quoted(name)} names no note: 1 to 100 characters without spaces", path="name"
+            )
+        self._driver.append(
+            [self._driver.new(NoteRecorded(kind, name, text, tuple(refs)), "harness")]
+        )
+
+    def settle(self, name: str, *, refs: Sequence[EventId] = (), reason: str = "") -> None:
+        """Close a note: by which events, and why. The next checkpoint says so, once."""
+        if not _is_name(name):
+            raise InvalidEvent(f"{quoted(name)} names no note", path="name")
+        self._driver.append([self._driver.new(NoteClosed(name, tuple(refs), reason), "harness")])
+
+    # --- compaction -------------------------------------------------------------------------------
+
+    def compact(
+        self,
+        *,
+        budget: int = 0,
+        route: Route = "local",
+        at: int | None = None,
+        keep_user: int | None = None,
+        trigger: str = "manual",
+        prose: Prose | None = None,
+    ) -> Compacted:
+        """Put a checkpoint in the place of the older history; durable when this returns.
+
+        `budget` (units) is what the history may take after it, 0: as little as can be. `at` is the
+        border up to which it gives way, as a place among the entries of the history. `keep_user`
+        is what older messages of the user may go on taking. Raises NotCompacted with the reason
+        when nothing gave way, and packets are as before; NotEntered without the lease.
+        """
+        wanted = Wanted(trigger, route, budget, at, keep_user)
+        done = self._compactor.compact(wanted, prose)
+        for hook in self._compaction.hooks if self._compaction is not None else ():
+            self._tell_hook(hook, done)
+        return done
+
+    def _tell_hook(self, hook: Hook, done: Compacted) -> None:
+        said = hook(done)
+        if not said:
+            return
+        if len(said) > HOOK:
+            said = f"{said[:HOOK]}\n[{len(said) - HOOK} characters more are left out]"
+        name = getattr(hook, "__name__", "hook")
+        source = f"hook:{name}" if _is_name(name) and name.isascii() else "hook:compaction"
+        told = ObservationRecorded((TextPart(said),), name=name)
+        self._driver.append([self._driver.new(told, source)])
+
+    def _compact_when_due(self, rules: Rules) -> None:
+        """Compact in front of a step when it is due. Raises NotCompacted where no step could go
+        out without."""
+        compaction = self._compaction
+        if compaction is None:
+            return
+        trigger, budget = self._due(compaction, rules)
+        if not trigger:
+            return
+        try:
+            self.compact(budget=budget, route=compaction.route, trigger=trigger)
+        except NotCompacted:
+            if trigger == "overflow":
+                raise
+            # The policy's own cut still bounds the packet; it is tried again when there is more.
+            self._given_up = self._driver.load().sent_at
+
+    def _due(self, compaction: Compaction, rules: Rules) -> tuple[str, int]:
+        """Which trigger asks for a compaction now, and the budget for what is left."""
+        state = self._driver.load()
+        if not state.sent_at:
+            return "", 0
+        packet = self._driver.window.event(state.sent_at).content
+        if not isinstance(packet, PacketBuilt) or state.checkpoint > state.sent_at:
+            return "", 0
+        taken = sum(units for _, units in packet.counts)
+        fixed = dict(packet.counts).get("fixed", 0)
+        if compaction.overflow and self._overflowed(state.sent_at, state.seq):
+            return "overflow", max(1, (taken - fixed) // 2)
+        if self._given_up == state.sent_at:
+            return "", 0
+        calibrated = rules.calibrated(state.per_mille)
+        room = calibrated.window - calibrated.reserve
+        if compaction.at and calibrated.window:
+            taken += self._news_units(rules)
+            if taken * 1000 >= room * compaction.at:
+                return "ratio", max(1, room - fixed)
+        if compaction.steps and self._steps_since(state.checkpoint) >= compaction.steps:
+            return "steps", max(1, room - fixed) if calibrated.window else 0
+        return "", 0
+
+    def _overflowed(self, sent_at: int, head: int) -> bool:
+        for seq in range(sent_at + 1, head + 1):
+            content = self._driver.window.event(seq).content
+            if isinstance(content, AttemptRefused) and content.kind == "context_overflow":
+                return True
+        return False
+
+    def _steps_since(self, checkpoint: int) -> int:
+        state = self._driver.load()
+        before = 0
+        if checkpoint:
+            begun = self._driver.window.event(checkpoint)
+            before = begun.step or self._step_at(checkpoint)
+        return state.step - before
+
+    def _step_at(self, seq: int) -> int:
+        """The step of the packet that the compaction before that seq was measured in."""
+        from sawlog.store.events.compaction import Checkpoint, CompactionStarted
+
+        content = self._driver.window.event(seq).content
+        if not isinstance(content, Checkpoint):
+            return 0
+        begun = self._event(bytes.fromhex(content.started))
+        started = self._log.registry.decode(begun) if begun is not None else None
+        if isinstance(started, CompactionStarted) and started.packet:
+            return self._driver.window.event(started.packet).step
+        return 0
+
+    def _news_units(self, rules: Rules) -> int:
+        measure = measure_of(rules.measure)
+        total = 0
+        before = None
+        refs: list[Ref] = []
+        for unit in Arrangement().entries(self._driver.load()):
+            refs.extend(unit)
+        for ref in refs:
+            before = show(ref, self._driver.window, before)
+            total += measure(before)
+        return total
+
+
+def _is_name(name: object) -> bool:
+    return (
+        isinstance(name, str)
+        and 0 < len(name) <= 100
+        and not any(c <= " " or c == "\x7f" for c in name)
+    )
