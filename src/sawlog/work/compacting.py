@@ -16,12 +16,14 @@ from sawlog.builder.forms import checkpoint_entry
 from sawlog.builder.measure import measure_of
 from sawlog.builder.policy import Rules
 from sawlog.builder.state import State
+from sawlog.compaction.checking import check
+from sawlog.compaction.extractive import extract
+from sawlog.compaction.facts import known
 from sawlog.compaction.history import History, history_of
 from sawlog.compaction.past import Past, surviving
 from sawlog.compaction.region import CannotCompact, Region, choose
 from sawlog.store.errors import Conflict, NotCompacted
 from sawlog.store.event import Event
-from sawlog.store.events.base import Named
 from sawlog.store.events.compaction import (
     Checkpoint,
     CompactionCompleted,
@@ -30,8 +32,6 @@ from sawlog.store.events.compaction import (
     CompactionStarted,
 )
 from sawlog.work.driver import Driver
-
-EXTRACTIVE = Named("extractive", 1)
 
 Prose = Callable[[Past, Checkpoint, int], Checkpoint | None]
 """Adds a summariser's prose to what code knows, for an attempt counted from 1; None: it had none.
@@ -92,7 +92,7 @@ class Compactor:
             for attempt in range(1, wanted.attempts + 1):
                 past = self._past(started, region)
                 try:
-                    draft = self._draft(past, prose, attempt)
+                    draft = self._draft(past, prose, attempt, wanted.budget)
                 except BaseException as error:
                     self._fail(f"interrupted: {type(error).__name__}")
                     raise
@@ -104,10 +104,9 @@ class Compactor:
                 self._driver.append([self._driver.new(refusal, "harness")])
                 if prose is None:
                     break  # it would write the same again
-        from sawlog.compaction.facts import known
-
         past = self._past(started, region)
-        draft = self._measured(known(past), past.contents)
+        base = known(past, _most(region, wanted.budget), self._rules.measure)
+        draft = self._measured(base, past.contents)
         reasons = self._judged(past, draft)
         if reasons:
             self._fail("no_progress" if reasons[0][0] == "larger" else reasons[0][0])
@@ -183,14 +182,14 @@ class Compactor:
 
     # --- the checkpoint ---------------------------------------------------------------------------
 
-    def _draft(self, past: Past, prose: Prose | None, attempt: int) -> Checkpoint | None:
+    def _draft(
+        self, past: Past, prose: Prose | None, attempt: int, budget: int
+    ) -> Checkpoint | None:
         """A checkpoint with a summariser's prose; None when it had none."""
-        from sawlog.compaction.extractive import extract
-        from sawlog.compaction.facts import known
-
-        base = known(past)
+        measure, most = self._rules.measure, _most(past.region, budget)
+        base = known(past, most, measure)
         if prose is None:
-            draft = msgspec.structs.replace(extract(past, base), summariser=EXTRACTIVE)
+            draft = extract(past, base, most, measure)
         else:
             written = prose(past, base, attempt)
             if written is None:
@@ -204,8 +203,6 @@ class Compactor:
         return msgspec.structs.replace(draft, units=units)
 
     def _judged(self, past: Past, draft: Checkpoint) -> tuple[tuple[str, str], ...]:
-        from sawlog.compaction.checking import check
-
         return tuple(check(past, draft, draft.units))
 
     # --- its end ----------------------------------------------------------------------------------
@@ -274,3 +271,9 @@ class Compactor:
         return NotCompacted(
             why.code, why.message, fixed=why.fixed, history=why.history, last=why.last
         )
+
+
+def _most(region: Region, budget: int) -> int:
+    """Units that a checkpoint may take: half of what it replaces, and of a budget two fifths."""
+    half = region.units // 2
+    return max(1, min(half, budget * 2 // 5) if budget else half)

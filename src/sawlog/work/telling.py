@@ -43,6 +43,13 @@ _FAILURE = 2_048
 """Bytes of what a source's failure says that packets show."""
 
 
+REMINDED = ("plan", "skills", "agents")
+"""Sections that packets tell again after each compaction, and that are bounded for it."""
+
+REMINDER = 8_000
+"""Bytes of such a section's JSON."""
+
+
 class Telling:
     """The half of a session that tells it of the world. See `Session`."""
 
@@ -130,14 +137,23 @@ class Telling:
     def world(self, /, **sections: Any) -> None:
         """Say what sections of the world are now; None removes one, an equal value says nothing.
 
-        Packets tell the difference to what they told before, and all of it once that has left.
+        Packets tell the difference to what they told before, and all of it once that has left, as
+        after a compaction. So `plan`, `skills` and `agents` (what runs in the background) have at
+        most 8,000 bytes as JSON: InvalidEvent is raised for more.
         """
-        self._sections(
-            {
-                name: None if value is None else source_of(value, name)
-                for name, value in sections.items()
-            }
-        )
+        sources = {
+            name: None if value is None else source_of(value, name)
+            for name, value in sections.items()
+        }
+        for name in REMINDED:
+            size = len((sources.get(name) or "").encode("utf-8", "surrogatepass"))
+            if size > REMINDER:
+                raise InvalidEvent(
+                    f"the section {name} has {size} bytes, and {REMINDER} are the most: keep the "
+                    "rest in a file, and name that",
+                    path=name,
+                )
+        self._sections(sources)
 
     def _sections(self, sources: Mapping[str, str | None]) -> None:
         """Append the sections that differ from what they are, from the JSON of their values."""
