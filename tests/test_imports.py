@@ -122,6 +122,10 @@ HOUSE: dict[str, Room] = {
         ("builder", "store values", "msgspec", "watchfiles"),
     ),
     # Floor 4: the hall: one session, one loop, and the same session read again.
+    "summariser": Room(
+        ("work/summarising.py",),
+        ("work/exchange.py", "builder", "builder render", "store values", "msgspec", "httpx"),
+    ),
     "session": Room(
         ("agentlog.py", "audit/*", "work/*"),
         (
