@@ -130,6 +130,7 @@ HOUSE: dict[str, Room] = {
         ("agentlog.py", "audit/*", "work/*"),
         (
             "compaction",
+            "summariser",
             "workspace",
             "builder",
             "builder render",

@@ -237,12 +237,13 @@ def test_a_server_that_drips_runs_into_the_same_time() -> None:
 
 
 def test_a_reply_that_breaks_in_the_middle_is_tried_again() -> None:
-    script = [Drop(Reply(json.dumps(GOOD)), sent=200), Drop(), Reply(json.dumps(GOOD))]
+    broken_off = Drop(Reply(json.dumps(GOOD)), sent=200)
+    script: list[Step] = [broken_off, Drop(), Reply(json.dumps(GOOD))]
     with FakeProvider(script) as fake:
         answered = Asking(fake, "anthropic").ask(retries=2)
         assert len(fake.requests) == 3
     assert json.loads(answered.text) == GOOD
-    broken = asked_once([Drop(Reply(json.dumps(GOOD)), sent=200)])
+    broken = asked_once([broken_off])
     assert (broken.status, broken.error, broken.body) == (0, "connection", "")
 
 
