@@ -33,10 +33,14 @@ from sawlog.store.events.compaction import (
 )
 from sawlog.work.driver import Driver
 
-Prose = Callable[[Past, Checkpoint, int], Checkpoint | None]
-"""Adds a summariser's prose to what code knows, for an attempt counted from 1; None: it had none.
+Reasons = tuple[tuple[str, str], ...]
+"""Why a draft does not count: codes, and what each is about."""
 
-What it asks and is answered it appends itself, outside of the session's lock.
+Prose = Callable[[Past, Checkpoint, Reasons], Checkpoint | Reasons]
+"""Adds a summariser's prose to what code knows, or says why it has none.
+
+It is told why its draft before did not count. What it asks and is answered it appends itself,
+outside of the session's lock.
 """
 
 
@@ -67,7 +71,7 @@ class Compacted(msgspec.Struct, frozen=True):
     after: int
     region: int
     fixed: int
-    refused: tuple[tuple[tuple[str, str], ...], ...] = ()
+    refused: tuple[Reasons, ...] = ()
 
 
 class Compactor:
@@ -87,17 +91,18 @@ class Compactor:
             self._close_orphan()
             history, region = self._region(wanted)
             started = self._start(wanted, region)
-        refused: list[tuple[tuple[str, str], ...]] = []
+        refused: list[Reasons] = []
         if wanted.route != "rules":
             for attempt in range(1, wanted.attempts + 1):
                 past = self._past(started, region)
                 try:
-                    draft = self._draft(past, prose, attempt, wanted.budget)
+                    faults = refused[-1] if refused else ()
+                    draft = self._draft(past, prose, faults, wanted.budget)
                 except BaseException as error:
                     self._fail(f"interrupted: {type(error).__name__}")
                     raise
-                reasons = (("empty_prose", ""),) if draft is None else self._judged(past, draft)
-                if draft is not None and not reasons:
+                reasons = draft if isinstance(draft, tuple) else self._judged(past, draft)
+                if not isinstance(draft, tuple) and not reasons:
                     return self._commit(wanted, history, region, draft, refused)
                 refused.append(reasons)
                 refusal = CompactionRefused(attempt, reasons)
@@ -183,26 +188,20 @@ class Compactor:
     # --- the checkpoint ---------------------------------------------------------------------------
 
     def _draft(
-        self, past: Past, prose: Prose | None, attempt: int, budget: int
-    ) -> Checkpoint | None:
-        """A checkpoint with a summariser's prose; None when it had none."""
+        self, past: Past, prose: Prose | None, faults: Reasons, budget: int
+    ) -> Checkpoint | Reasons:
+        """A checkpoint with a summariser's prose, or why it had none."""
         measure, most = self._rules.measure, _most(past.region, budget)
         base = known(past, most, measure)
-        if prose is None:
-            draft = extract(past, base, most, measure)
-        else:
-            written = prose(past, base, attempt)
-            if written is None:
-                return None
-            draft = written
-        return self._measured(draft, past.contents)
+        draft = extract(past, base, most, measure) if prose is None else prose(past, base, faults)
+        return draft if isinstance(draft, tuple) else self._measured(draft, past.contents)
 
     def _measured(self, draft: Checkpoint, contents: Contents) -> Checkpoint:
         entry = checkpoint_entry(draft, contents)
         units = measure_of(self._rules.measure)(entry)
         return msgspec.structs.replace(draft, units=units)
 
-    def _judged(self, past: Past, draft: Checkpoint) -> tuple[tuple[str, str], ...]:
+    def _judged(self, past: Past, draft: Checkpoint) -> Reasons:
         return tuple(check(past, draft, draft.units))
 
     # --- its end ----------------------------------------------------------------------------------
@@ -213,7 +212,7 @@ class Compactor:
         history: History,
         region: Region,
         draft: Checkpoint,
-        refused: Sequence[tuple[tuple[str, str], ...]],
+        refused: Sequence[Reasons],
     ) -> Compacted:
         driver = self._driver
         with driver.lock:

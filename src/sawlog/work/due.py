@@ -9,6 +9,7 @@ import msgspec
 
 from sawlog.store.errors import ConfigError, quoted
 from sawlog.work.compacting import Compacted
+from sawlog.work.summarising import Provider
 
 Route = Literal["rules", "local", "provider"]
 Hook = Callable[[Compacted], "str | None"]
@@ -24,7 +25,8 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True):
     `at` is the share of the window, per mille, from which on the next step compacts first (0:
     never); `steps` the number of steps after which it does (0: never); `overflow`: when the
     provider refused a request for its length. `route` is `rules` (code alone), `local` (a
-    summariser writes prose) or `provider`. `hooks` are asked after each compaction; what they
+    summariser writes prose) or `provider`; `summariser` is a model, None takes the prose from the
+    history itself. `hooks` are asked after each compaction; what they
     return is told to the model, at most 4,000 characters each.
     """
 
@@ -33,6 +35,7 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True):
     overflow: bool = True
     route: Route = "local"
     hooks: tuple[Hook, ...] = ()
+    summariser: Provider | None = None
 
     def check(self) -> None:
         """Raise ConfigError, naming the field, for what means nothing."""

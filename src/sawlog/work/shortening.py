@@ -16,9 +16,11 @@ from sawlog.store.events.base import EventId
 from sawlog.store.events.compaction import NoteClosed, NoteRecorded
 from sawlog.store.events.steps import AttemptRefused, PacketBuilt
 from sawlog.store.events.world import ObservationRecorded
-from sawlog.work.compacting import Compacted, Compactor, Prose, Wanted
+from sawlog.work.compacting import Compacted, Compactor, Wanted
 from sawlog.work.due import HOOK, Compaction, Hook, Route
 from sawlog.work.rewinding import Rewinding
+from sawlog.work.summarisers import ModelProse
+from sawlog.work.summarising import Provider
 
 NoteKind = Literal["constraint", "open", "next", "confirmed"]
 
@@ -66,18 +68,22 @@ class Shortening(Rewinding):
         at: int | None = None,
         keep_user: int | None = None,
         trigger: str = "manual",
-        prose: Prose | None = None,
+        summariser: Provider | None = None,
     ) -> Compacted:
         """Put a checkpoint in the place of the older history; durable when this returns.
 
         `budget` (units) is what the history may take after it, 0: as little as can be. `at` is the
         border up to which it gives way, as a place among the entries of the history. `keep_user`
-        is what older messages of the user may go on taking. Raises NotCompacted with the reason
+        is what older messages of the user may go on taking. `summariser` is a model that writes the
+        prose; without one the history's own words are taken. Raises NotCompacted with the reason
         when nothing gave way, and packets are as before; NotEntered without the lease.
         """
+        compaction = self._compaction
         wanted = Wanted(trigger, route, budget, at, keep_user)
+        summariser = summariser or (compaction.summariser if compaction is not None else None)
+        prose = None if summariser is None else ModelProse(self._driver, summariser)
         done = self._compactor.compact(wanted, prose)
-        for hook in self._compaction.hooks if self._compaction is not None else ():
+        for hook in compaction.hooks if compaction is not None else ():
             self._tell_hook(hook, done)
         return done
 
