@@ -254,6 +254,7 @@ def test_every_error_of_the_tree_has_its_exit_code() -> None:
         "Fenced",
         "Leased",
         "OutcomeUnknown",
+        "StalePlan",
     }
     assert {name for name, code in codes.items() if code == 4} == {
         "Away",
