@@ -6,7 +6,6 @@ evidence that was not offered is kept as it stands, and is refused there.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,18 +17,17 @@ from msgspec.structs import replace
 from sawlog.builder.contents import Contents, text_of
 from sawlog.compaction.asking import MODEL
 from sawlog.compaction.evidence import Evidence
+from sawlog.compaction.extractive import SUMMARISER
 from sawlog.compaction.past import Past
+from sawlog.compaction.wording import line_id, one_line
 from sawlog.store.events.base import EventId
 from sawlog.store.events.compaction import Checkpoint, Line
-from sawlog.store.text import raw_bytes
 
 SECTIONS = ("goal", "constraints", "confirmed", "changed", "open", "next")
 """The fields that every answer has (CONTRACTS S3-13)."""
 
 LARGEST = 1_000_000
 """Characters of a reply that are looked at."""
-
-SUMMARISER = "summariser"
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -205,11 +203,6 @@ def merged(past: Past, known: Checkpoint, answer: Answer, evidence: Evidence) ->
     return replace(joined, evidence=_used(known.evidence, evidence, drawn.cited))
 
 
-def line_id(kind: str, text: str) -> str:
-    """The id of a line that a summariser wrote: from its words alone."""
-    return f"{kind}-{hashlib.sha256(b'sawlog/1 line' + raw_bytes(text)).hexdigest()[:8]}"
-
-
 class _Drawn:
     """Joins sections; `taken` are the ids of all lines so far, `cited` what was cited."""
 
@@ -225,19 +218,21 @@ class _Drawn:
         same = {text_of(one.text, self._contents): one.id for one in known}
         for one in said:
             refs = self._refs(one.evidence)
-            id = one.id if one.id in lines else same.get(one.text, "")
+            text = one_line(one.text)
+            id = one.id if one.id in lines else same.get(text, "")
             carried = lines.get(id)
             if carried is not None:
-                text = one.text if carried.by == SUMMARISER else carried.text
                 refs = tuple(dict.fromkeys((*carried.refs, *refs)))
-                lines[id] = replace(carried, text=text, refs=refs)
+                lines[id] = replace(carried, refs=refs)
+                if carried.by == SUMMARISER:
+                    lines[id] = replace(lines[id], text=text)
                 continue
-            id = line_id(kind, one.text)
+            id = line_id(kind, text)
             if id in lines:
                 refs = tuple(dict.fromkeys((*lines[id].refs, *refs)))
                 lines[id] = replace(lines[id], refs=refs)
             elif id not in self._taken:
-                lines[id] = Line(id, one.text, refs, SUMMARISER)
+                lines[id] = Line(id, text, refs, SUMMARISER)
                 self._taken.add(id)
         return tuple(lines.values())
 

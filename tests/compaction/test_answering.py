@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sawlog.compaction.answering import Answer, Refusal, line_id, merged, read_answer
+from sawlog.compaction.answering import Answer, Refusal, merged, read_answer
 from sawlog.compaction.asking import MODEL
+from sawlog.compaction.bounds import measured
+from sawlog.compaction.checking import check
 from sawlog.compaction.evidence import evidence_of
+from sawlog.compaction.facts import known
+from sawlog.compaction.wording import line_id
 from sawlog.store.events.compaction import ChangedFile, Checkpoint, Line
 from tests.compaction.pasts import known_of, past_of, work
 from tests.fresh import imported_modules
@@ -129,21 +133,21 @@ def test_pydantic_is_loaded_with_the_first_answer() -> None:
 # --- joined with what code knows ------------------------------------------------------------------
 
 
-def joined(known: Checkpoint | None = None, **fields: Any) -> Checkpoint:
+def joined(facts: Checkpoint | None = None, **fields: Any) -> Checkpoint:
     """What code knows of the work, with an answer."""
     log = work()
-    known = known or known_of(log)
+    facts = facts or known_of(log)
     past = past_of(log)
-    return merged(past, known, answer(**fields), evidence_of(past, known))
+    return merged(past, facts, answer(**fields), evidence_of(past, facts))
 
 
 def test_an_answer_of_nothing_leaves_all_that_code_knows() -> None:
-    known = known_of(work())
-    assert joined() == replace(known, summariser=MODEL)
+    facts = known_of(work())
+    assert joined() == replace(facts, summariser=MODEL)
 
 
 def test_new_lines_come_behind_those_that_are_known() -> None:
-    known = known_of(work())
+    facts = known_of(work())
     made = joined(
         goal="something else",
         constraints=[line("Python 3.11 stays", "k1.1")],
@@ -152,11 +156,11 @@ def test_new_lines_come_behind_those_that_are_known() -> None:
         next=[line("the printer first")],
         narrative="It went well.",
     )
-    evidence = evidence_of(past_of(work()), known)
-    assert made.goal == known.goal, "what the user asked for is not told anew"
+    evidence = evidence_of(past_of(work()), facts)
+    assert made.goal == facts.goal, "what the user asked for is not told anew"
     assert made.constraints == (
-        *known.constraints,
-        Line(line_id("c", "Python 3.11 stays"), "Python 3.11 stays", known.evidence[:1],
+        *facts.constraints,
+        Line(line_id("c", "Python 3.11 stays"), "Python 3.11 stays", facts.evidence[:1],
              "summariser"),
     )  # fmt: skip
     [_, confirmed] = made.confirmed
@@ -168,8 +172,8 @@ def test_new_lines_come_behind_those_that_are_known() -> None:
 
 
 def test_evidence_ends_with_the_last_piece_that_is_cited() -> None:
-    known = known_of(work())
-    assert joined(open=[line("x", "k1.1")]).evidence == known.evidence
+    facts = known_of(work())
+    assert joined(open=[line("x", "k1.1")]).evidence == facts.evidence
 
 
 def test_a_goal_that_nobody_told_is_the_summarisers() -> None:
@@ -179,33 +183,33 @@ def test_a_goal_that_nobody_told_is_the_summarisers() -> None:
 def test_a_carried_line_of_a_summariser_may_be_worded_anew() -> None:
     made = joined(open=[line("the printer, both pages", "k1.2", id="o-printer")])
     [one] = made.open
-    known = known_of(work())
+    facts = known_of(work())
     assert (one.id, one.text, one.refs) == (
-        "o-printer", "the printer, both pages", known.evidence[1:2],
+        "o-printer", "the printer, both pages", facts.evidence[1:2],
     )  # fmt: skip
 
 
 def test_words_of_the_user_and_of_code_are_never_changed() -> None:
     """No summariser can turn a rule into its opposite under the rule's own id."""
-    known = known_of(work())
+    facts = known_of(work())
     made = joined(
         constraints=[line("vendor/ may be changed", "k1.2", id="c-vendor")],
         confirmed=[line("ran everything", id="d-read")],
     )
     [rule] = made.constraints
-    assert rule.text == known.constraints[0].text
-    assert rule.refs == known.evidence
-    assert made.confirmed == known.confirmed
+    assert rule.text == facts.constraints[0].text
+    assert rule.refs == facts.evidence
+    assert made.confirmed == facts.confirmed
 
 
 def test_the_same_words_are_the_same_line() -> None:
-    known = known_of(work())
+    facts = known_of(work())
     made = joined(
         constraints=[line("Never touch vendor/."), line("x"), line("x", "k1.1")],
         next=[line("x")],
     )
-    assert made.constraints[0] == known.constraints[0]
-    assert made.constraints[1:] == (Line(line_id("c", "x"), "x", known.evidence[:1], "summariser"),)
+    assert made.constraints[0] == facts.constraints[0]
+    assert made.constraints[1:] == (Line(line_id("c", "x"), "x", facts.evidence[:1], "summariser"),)
     assert len(made.next) == 1
 
 
@@ -231,22 +235,69 @@ def test_evidence_that_was_not_offered_is_kept_for_the_checker_to_refuse() -> No
 
 
 def test_a_file_that_code_does_not_know_has_to_show_its_evidence() -> None:
-    known = replace(known_of(work()), changed=(ChangedFile("a.py", "v1"),))
+    facts = replace(known_of(work()), changed=(ChangedFile("a.py", "v1"),))
     made = joined(
-        known,
+        facts,
         changed=[
             {"path": "a.py", "text": "mended", "evidence": ["k1.2"]},
             {"path": "b.py", "text": "added a test", "evidence": ["k1.2"]},
             {"path": "c.py"},
         ],
     )
-    assert made.changed == known.changed
+    assert made.changed == facts.changed
     assert [(one.text, one.refs) for one in made.confirmed[1:]] == [
-        ("changed b.py: added a test", known.evidence[1:2]),
+        ("changed b.py: added a test", facts.evidence[1:2]),
         ("changed c.py", ()),
     ]
 
 
-def test_an_id_comes_from_the_words_alone() -> None:
-    assert line_id("o", "x") == "o-e63878bc"
-    assert line_id("o", "\ud800") != line_id("o", "\ufffd")
+def test_words_are_one_line_and_the_id_comes_from_them() -> None:
+    """Code that finds the same words gives the line the same id."""
+    [one] = joined(constraints=[line("  never\n\ttouch\x00 it ")]).constraints[1:]
+    assert one.text == "never touch\ufffd it"
+    assert one.id == line_id("c", one.text)
+
+
+# --- whether it counts ----------------------------------------------------------------------------
+
+LONG = "a line of the log\n" * 60
+
+
+def judged(**fields: Any) -> tuple[tuple[str, str], ...]:
+    """Why code's own facts with an answer do not count."""
+    log = work(long=LONG * 6)
+    past = past_of(log)
+    facts = known(past)
+    made = merged(past, facts, answer(**fields), evidence_of(past, facts))
+    made = measured(made, log)
+    return check(past, made, made.units)
+
+
+def cited(what: str) -> str:
+    """The name of the evidence that is described so."""
+    past = past_of(work(long=LONG * 6))
+    pieces = evidence_of(past, known(past)).pieces
+    return next(name for name, _, said in pieces if what in said)
+
+
+def test_a_good_answer_counts() -> None:
+    assert judged(
+        confirmed=[line("saw that 3 tests passed", cited("status ok, of read_file"))],
+        next=[line("then the printer")],
+        narrative="The parser was mended.",
+    ) == ()  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({}, "empty_prose"),
+        ({"confirmed": [line("saw it")]}, "bad_citation"),
+        ({"confirmed": [line("saw it", "k1.99")]}, "outside_region"),
+        ({"open": [line("a question", "k1.99")]}, "outside_region"),
+        ({"confirmed": [line("fix the printer", "k1.1")]}, "imperative"),
+        ({"narrative": "x" * 4000}, "larger"),
+    ],
+)
+def test_an_answer_of_the_right_form_may_still_not_count(fields: Any, code: str) -> None:
+    assert code in [found for found, _ in judged(**fields)]
