@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sawlog.audit.bindings import Bindings
@@ -38,6 +38,7 @@ from sawlog.work.window import Window
 
 if TYPE_CHECKING:
     from sawlog.audit.findings import Change, Report, Stability, WhatIf, Why, ZoneUse
+    from sawlog.audit.handoffrequest import Handoff
     from sawlog.builder.selection.policy import Policy
     from sawlog.builder.trace import Trace
     from sawlog.work.plan import Plan
@@ -166,6 +167,46 @@ class Recorded:
         from sawlog.audit.whatif import what_if
 
         return what_if(self, Other(policy, budget, reserve, api, model))
+
+    def handoff(
+        self,
+        *,
+        provider: str,
+        model: str = "",
+        say: str | None = None,
+        tools: Iterable[Any] | None = None,
+        window: int | None = None,
+        reserve: int | None = None,
+        profile: Profile | None = None,
+        headers: Mapping[str, str] | None = None,
+        allow_missing: bool = False,
+        **parameters: Any,
+    ) -> Handoff:
+        """The request that continues this session with another provider; nothing is written.
+
+        `provider` is one of those that `Session.step` takes; `model` need only be given where the
+        log names none of that API. `say` is the user's next message, needed where the history ends
+        with the model's own reply; `tools` are offered in the place of those in force. Both stand
+        in this request and in no log. `window` and `reserve` are as in `AgentLog.session`: not
+        given, the model's profile's or else the session's own; 0 is no bound. Parameters go to the
+        provider as they are.
+        Raises ConfigError, by name, for what is lacking, and Refused when there is no request.
+        """
+        from sawlog.audit.handoff import api_of, handoff
+
+        return handoff(
+            self,
+            api_of(provider),
+            model,
+            say=say,
+            tools=tools,
+            window=window,
+            reserve=reserve,
+            profile=profile,
+            headers=headers,
+            allow_missing=allow_missing,
+            parameters=parameters,
+        )
 
     def stability(self) -> Stability:
         """How much of each packet the next one keeps, every break by its cause; `prefixes`."""
