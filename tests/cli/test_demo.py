@@ -22,7 +22,10 @@ def test_the_demo_shows_a_kill_and_replays_every_packet(tmp_path: Path) -> None:
         "its outcome is unknown",
         "as news that names the call",
         "The tests now pass.",
-        "5 of 5 requests equal; verify: stored ok, cold ok, snapshot ok",
+        "refunds.py was changed under the agent",
+        "took the place of",
+        "has the same digest there",
+        "9 of 9 requests equal; verify: stored ok, cold ok, snapshot ok, compaction ok",
     ):
         assert told in done.text
     assert done.text.count("  equal") == len(script.ANSWERS)
@@ -49,7 +52,8 @@ def test_the_demo_s_session_stays_in_a_store_that_it_is_given(store_url: str) ->
     done = sawlog("--store", store_url, "demo", "--json")
     assert done.code == 0, done.text
     facts = done.json
-    assert facts["steps"] == facts["replayed"] == facts["equal"] == facts["received"] == 5
+    assert facts["replayed"] == facts["equal"] == facts["received"] == len(script.ANSWERS) == 9
+    assert facts["steps"] == 8  # the ninth request is the fork's
     assert all(
         row["equal"] and row["body_sha256"] == row["received_sha256"] for row in facts["packets"]
     )
@@ -69,6 +73,20 @@ def test_the_demo_s_session_stays_in_a_store_that_it_is_given(store_url: str) ->
     later = sawlog("--store", store_url, "packet", f"{facts['name']}@4", "--raw").out.decode()
     assert facts["shown"] in later
     assert later.count("FAILED (failures=3)") == 1
+    stale, compact, fork = facts["stale"], facts["compact"], facts["fork"]
+    assert by_seq[stale["event"]]["type"] == "file.changed" and stale["told_in"] == 6
+    digests = {row["step"]: row["request_digest"] for row in facts["packets"][:8]}
+    assert stale["request_digest"] == digests[6]
+    assert by_seq[compact["checkpoint"]]["type"] == "compaction.checkpoint"
+    assert compact["units"] < compact["region"] and compact["request_digest"] == digests[8]
+    behind = sawlog("--store", store_url, "packet", f"{facts['name']}@8", "--raw").out.decode()
+    assert "Checkpoint 1." in behind and "edit_file" in behind and "FAILED" not in behind
+    assert fork["parent_digest"] == fork["fork_digest"] == digests[fork["at_step"]]
+    shared = f"{fork['name']}@{fork['at_step']}"
+    assert (
+        sawlog("--store", store_url, "packet", shared, "--raw").out
+        == sawlog("--store", store_url, "packet", f"{facts['name']}@{fork['at_step']}", "--raw").out
+    )
     assert sawlog("--store", store_url, "verify", "--all").code == 0
 
 

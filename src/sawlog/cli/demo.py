@@ -22,8 +22,9 @@ def demo(context: typer.Context, as_json: Json = False) -> None:
 
     A scripted agent mends a small Python repository with real tools: it reads files, runs the
     tests, edits. Its model is a strict fake provider over HTTP on this machine; no network and no
-    key are used. The agent's process is killed while the tests run, and a second one goes on. Then
-    every packet is replayed from the log and compared with the bytes that the provider received.
+    key are used. The agent's process is killed while the tests run, and a second one goes on. A
+    file changes under it, its history is compacted, the session is forked. Then every packet is
+    replayed from the log and compared with the bytes that the provider received.
     With --store the session stays in that store, to be looked at.
 
     \b
@@ -68,10 +69,18 @@ def _summary(facts: Facts, store: str) -> None:
     say(f"  The test run went on without its agent. Its real end came as event {facts.late_event};")
     say(f"  packet {facts.late_in} tells it once, as news that names the call.")
     say(f"  The tests now {'pass' if facts.tests_pass else 'FAIL'}.")
+    stale, compact, fork = facts.stale, facts.compact, facts.fork
+    say(f"  {visible(stale.path)} was changed under the agent (event {stale.event}); packet")
+    say(f"  {stale.told_in} says behind the old text that it is out of date.")
+    say(f"  A checkpoint of {compact.units} units (event {compact.checkpoint}) took the place of")
+    say(f"  {compact.region} units of history, from packet {compact.step} on.")
+    say(f"  The fork {visible(fork.name)} shares {fork.at_step} packets with it; the last of them")
+    say(f"  {'has the same digest' if fork.equal else 'DIFFERS'} there.")
     say()
     say("Every packet, replayed from the log, beside what the provider received (SHA-256)")
     rows = [
         (
+            visible(packet.session),
             str(packet.step),
             f"{packet.bytes:,}",
             packet.body_sha256[:16],
@@ -80,7 +89,7 @@ def _summary(facts: Facts, store: str) -> None:
         )
         for packet in facts.packets
     ]
-    table(rows, header=("step", "bytes", "replayed", "received", ""), indent="  ")
+    table(rows, header=("session", "step", "bytes", "replayed", "received", ""), indent="  ")
     paths = ", ".join(f"{path} {state}" for path, state in facts.verified.items())
     say()
     say(f"  {facts.equal} of {facts.received} requests equal; verify: {paths}")

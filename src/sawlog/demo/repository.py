@@ -57,6 +57,14 @@ def make(folder: Path) -> None:
         (folder / name).write_text(text, encoding="utf-8")
 
 
+def touch(folder: Path) -> str:
+    """Change a file as a colleague would, and give its name."""
+    file = folder / "refunds.py"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace("for 30 days.", "for 30 days, the last one included."), "utf-8")
+    return file.name
+
+
 class Workshop:
     """The agent's tools over one repository. Reports of test runs lie in a folder of their own."""
 

@@ -19,8 +19,10 @@ from sawlog.demo import repository, script
 from sawlog.store.directory import SessionRow
 from sawlog.store.errors import SawlogError
 from sawlog.store.event import Event, decoded
+from sawlog.store.events.compaction import Checkpoint, CompactionStarted
 from sawlog.store.events.conversation import ToolFinished, ToolRequested
-from sawlog.store.events.steps import AttemptSent
+from sawlog.store.events.steps import AttemptSent, PacketBuilt
+from sawlog.store.events.world import FileChanged
 
 _PATIENCE = 60.0
 
@@ -38,8 +40,48 @@ class Kill(msgspec.Struct, frozen=True):
     after_event: int
 
 
+class Stale(msgspec.Struct, frozen=True):
+    """A file that changed under the agent: the event that says so, the packet that tells it."""
+
+    path: str
+    event: int
+    told_in: int
+    request_digest: str
+
+
+class Compact(msgspec.Struct, frozen=True):
+    """The compaction: its checkpoint's event, units before and after, the packet behind it."""
+
+    checkpoint: int
+    region: int
+    units: int
+    step: int
+    request_digest: str
+
+
+class Fork(msgspec.Struct, frozen=True):
+    """The fork: where it left, and that packet's digest in both sessions."""
+
+    session: str
+    name: str
+    at_step: int
+    parent_digest: str
+    fork_digest: str
+    sound: bool
+
+    @property
+    def equal(self) -> bool:
+        """True when the last packet that both share is the same in both."""
+        return self.parent_digest == self.fork_digest
+
+
 class Replayed(msgspec.Struct, frozen=True):
-    """One packet, replayed from the log, beside what the provider received."""
+    """One packet, replayed from the log, beside what the provider received.
+
+    `session` is its session's name.
+    """
+
+    session: str
 
     step: int
     bytes: int
@@ -62,6 +104,9 @@ class Facts(msgspec.Struct, frozen=True):
     steps: int
     events: int
     kill: Kill
+    stale: Stale
+    compact: Compact
+    fork: Fork
     shown: str
     shown_in: int
     late_event: int
@@ -82,6 +127,10 @@ class Facts(msgspec.Struct, frozen=True):
             self.replayed == self.equal == self.received == len(script.ANSWERS)
             and self.sound
             and self.tests_pass
+            and self.stale.told_in > 0
+            and 0 < self.compact.units < self.compact.region
+            and self.fork.equal
+            and self.fork.sound
         )
 
 
@@ -105,7 +154,14 @@ def play(log: AgentLog, url: str, folder: Path, tell: Tell = lambda text: None) 
         with stage.agent(provider) as second:
             tell(f"a second one (process {second.pid}) waits for the dead one's lease and goes on")
             stage.wait_for(second)
-    tell("it ended; every packet is now replayed from the log")
+        tell(f"somebody changes {stage.touch()}, which the agent has read")
+        with stage.agent(provider, "later") as third:
+            tell("the agent is asked again, is told of that, and then compacts its history")
+            stage.wait_for(third)
+        with stage.agent(provider, "fork") as fourth:
+            tell(f"a fork goes on from the packet of step {script.FORKED_AT} with another question")
+            stage.wait_for(fourth)
+    tell("all ended; every packet is now replayed from the log")
     return stage.facts(kill, began)
 
 
@@ -148,9 +204,11 @@ class _Stage:
             yield url
 
     @contextlib.contextmanager
-    def agent(self, provider: str) -> Generator[subprocess.Popen[bytes], None, None]:
+    def agent(
+        self, provider: str, part: str = "task"
+    ) -> Generator[subprocess.Popen[bytes], None, None]:
         """The agent in a process of its own."""
-        arguments = [self._name, provider, str(self._repository), str(self._reports)]
+        arguments = [part, self._name, provider, str(self._repository), str(self._reports)]
         with self._process("sawlog.demo.agent", arguments, subprocess.DEVNULL) as process:
             yield process
 
@@ -177,6 +235,10 @@ class _Stage:
                 yield process
             finally:
                 process.kill()
+
+    def touch(self) -> str:
+        """Change a file of the repository; gives its name."""
+        return repository.touch(self._repository)
 
     def kill_in_the_middle(self, process: subprocess.Popen[bytes]) -> Kill:
         """Kill the agent once its test run is under way, and say where that was."""
@@ -210,21 +272,28 @@ class _Stage:
 
     # --- what they left ---------------------------------------------------------------------------
 
-    def _row(self) -> SessionRow:
-        return self._log.find(self._name)
+    def _row(self, name: str = "") -> SessionRow:
+        return self._log.find(name or self._name)
 
-    def _events(self) -> list[Event]:
+    def _events(self, row: SessionRow | None = None) -> list[Event]:
         log = self._log.store
-        return [decoded(stored, log.registry) for stored in log.read(self._row())]
+        return [decoded(stored, log.registry) for stored in log.read(row or self._row())]
 
     def facts(self, kill: Kill, began: float) -> Facts:
         """Replay everything and compare it with what the provider received."""
         session = Recorded(self._log.store, self._row())
         events = self._events()
         received = [file.read_bytes() for file in sorted(self._received.glob("[0-9]*.json"))]
-        sent = [event.step for event in events if isinstance(event.content, AttemptSent)]
+        fork = Recorded(self._log.store, self._row(f"{self._name}-fork"))
+        own = [event for event in self._events(fork.row) if event.seq > fork.row.base]
+        sent = [
+            (each, event.step)
+            for each, of in ((session, events), (fork, own))
+            for event in of
+            if isinstance(event.content, AttemptSent)
+        ]
         packets = tuple(
-            _compared(session, step, body) for step, body in zip(sent, received, strict=False)
+            _compared(each, step, body) for (each, step), body in zip(sent, received, strict=False)
         )
         shown, shown_in, late_in = _story(session, kill)
         late = [
@@ -239,6 +308,9 @@ class _Stage:
             steps=len(session.steps),
             events=session.row.head,
             kill=kill,
+            stale=_stale(session, events),
+            compact=_compact(session, events),
+            fork=_fork(session, fork),
             shown=shown,
             shown_in=shown_in,
             late_event=late[0] if late else 0,
@@ -260,12 +332,57 @@ def _compared(session: Recorded, step: int, received: bytes) -> Replayed:
     request = session.packet(step).request
     body = request.body
     return Replayed(
+        session=session.name,
         step=step,
         bytes=len(body),
         request_digest=request.digest,
         body_sha256=hashlib.sha256(body).hexdigest(),
         received_sha256=hashlib.sha256(received).hexdigest(),
         equal=body == received,
+    )
+
+
+def _stale(session: Recorded, events: list[Event]) -> Stale:
+    """The change of a file, and the first packet that tells of it."""
+    changed = next((e for e in events if isinstance(e.content, FileChanged)), None)
+    if changed is None or not isinstance(changed.content, FileChanged):
+        return Stale("", 0, 0, "")
+    for step in range(1, len(session.steps) + 1):
+        packet = session.packet(step)
+        if any(entry.role == "notice" and "refunds.py" in entry.text for entry in packet.entries):
+            path = str(changed.content.path)
+            return Stale(path, changed.seq, step, packet.request.digest)
+    return Stale(str(changed.content.path), changed.seq, 0, "")
+
+
+def _compact(session: Recorded, events: list[Event]) -> Compact:
+    """The compaction, and the packet behind it."""
+    region = units = seq = 0
+    for event in events:
+        match event.content:
+            case CompactionStarted(units=taken):
+                region = taken
+            case Checkpoint(units=taken):
+                seq, units = event.seq, taken
+            case PacketBuilt() if seq:
+                return Compact(
+                    seq, region, units, event.step, session.packet(event.step).request.digest
+                )
+            case _:
+                pass
+    return Compact(seq, region, units, 0, "")
+
+
+def _fork(session: Recorded, fork: Recorded) -> Fork:
+    """The fork, and the last packet that it shares."""
+    at = script.FORKED_AT
+    return Fork(
+        session=fork.id,
+        name=fork.name,
+        at_step=at,
+        parent_digest=session.packet(at).request.digest,
+        fork_digest=fork.packet(at).request.digest,
+        sound=fork.verify().sound,
     )
 
 
