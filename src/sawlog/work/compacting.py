@@ -218,7 +218,7 @@ class Compactor:
         with driver.lock:
             while True:
                 state = driver.catch_up()
-                if not self._still(state, wanted, region):
+                if not self._still(state, wanted, region, draft):
                     self._fail("the region changed while its checkpoint was written")
                     raise self._not_compacted(
                         CannotCompact(
@@ -251,8 +251,12 @@ class Compactor:
                     tuple(refused),
                 )
 
-    def _still(self, state: State, wanted: Wanted, region: Region) -> bool:
-        """True when what is to give way is what it was as the compaction began."""
+    def _still(self, state: State, wanted: Wanted, region: Region, draft: Checkpoint) -> bool:
+        """True when what is to give way is what it was as the compaction began, and so is what the
+        checkpoint says of calls without a result."""
+        waiting = {call.id for call in state.waiting}
+        if any(one.call not in waiting for one in draft.calls):
+            return False
         history = history_of(state, self._rules.measure, self._driver.window)
         again = choose(
             history, self._driver.window, wanted.budget, at=region.at, keep_user=wanted.keep_user
