@@ -18,7 +18,8 @@ from tests.fresh import imported_modules
 
 VERBS = (
     "demo", "import", "ls", "show", "packet", "why", "diff", "what-if", "cache", "stale",
-    "recover", "verify", "export", "salvage", "case", "watch", "migrate", "doctor", "eval",
+    "recover", "compact", "checkpoints", "handoff", "verify", "export", "salvage", "case", "watch",
+    "migrate", "doctor", "eval",
 )  # fmt: skip
 
 
@@ -62,6 +63,10 @@ def test_the_version_is_the_package_s() -> None:
         ("packet", "name@1", "--model", "m"),
         ("verify",),
         ("verify", "name", "--all"),
+        ("handoff", "name"),
+        ("handoff", "name", "--provider", "nobody"),
+        ("handoff", "name", "--provider", "anthropic", "--model", "m"),
+        ("handoff", "name", "--provider", "openai", "--model", "m", "--raw", "--json"),
         ("verify", "name", "--anchor", "zz"),
         ("why", "name@1", ""),
         ("import", "x", "--format", "nonsense"),

@@ -8,7 +8,7 @@ import msgspec
 
 from sawlog.builder.packet import Entry, Header, Request
 from sawlog.builder.state import Ref
-from sawlog.builder.trace import Trace
+from sawlog.builder.trace import Trace, Verdict
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -74,6 +74,21 @@ class Handoff(msgspec.Struct, frozen=True):
     def left_out(self) -> tuple[Note, ...]:
         """The notes on what does not go at all, such as what another provider sealed."""
         return tuple(note for note in self.notes if note.what == "left_out")
+
+    @property
+    def dropped(self) -> tuple[Verdict, ...]:
+        """What of the log no packet shows, or this one cut, each with its reason; no text."""
+        verdicts = self.trace.verdicts
+        return tuple(one for one in verdicts if one.outcome == "dropped" and one.stage != "render")
+
+    @property
+    def summary_lost(self) -> bool:
+        """True when what the last compaction replaced is not told: its summary is sealed or gone.
+
+        Then the request says nothing of the history before it.
+        """
+        sealed = any(note.bound == "compaction" for note in self.left_out)
+        return sealed or "compaction_summary" in self.missing
 
     @property
     def counted(self) -> tuple[tuple[int, Note], ...]:

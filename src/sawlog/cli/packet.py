@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sawlog.cli import place
-from sawlog.cli.output import excerpt, say, table, visible, write_bytes, write_json
+from sawlog.cli.entries import as_json as entries_as_json
+from sawlog.cli.entries import say_entries
+from sawlog.cli.output import say, table, visible, write_bytes, write_json
 from sawlog.cli.show import All, Json
 from sawlog.cli.zones import Zones, say_zones
 from sawlog.cli.zones import as_json as zones_as_json
@@ -128,23 +130,7 @@ def _as_json(session: Recorded, step: int, found: StepPacket) -> dict[str, Any]:
         "notes": [
             {"entry": entry, "what": what, "why": why} for entry, what, why in found.request.notes
         ],
-        "entries": [
-            {
-                "section": entry.section,
-                "kind": entry.kind,
-                "first": entry.first,
-                "authority": entry.authority,
-                "trust": entry.trust,
-                "status": entry.status,
-                "name": entry.name,
-                "call_id": entry.call_id,
-                "text": entry.text,
-                "seq": ref.seq or None,
-                "part": ref.part,
-                "form": ref.form,
-            }
-            for entry, ref in zip(found.entries, found.refs, strict=True)
-        ],
+        "entries": entries_as_json(found),
     }
 
 
@@ -170,20 +156,7 @@ def _print(session: Recorded, step: int, found: StepPacket, everything: bool) ->
         name = "missing" if found.origin == "built" else "absent"
         rows.append((name, ", ".join(map(visible, found.missing))))
     table(rows, indent="  ")
-    section = ""
-    for at, (entry, ref) in enumerate(zip(found.entries, found.refs, strict=True)):
-        if entry.section != section:
-            section = entry.section
-            say(f"\n{section}")
-        what = " ".join(filter(None, (entry.kind, visible(entry.name), entry.status)))
-        form = "" if ref.form == "full" else f", {ref.form}"
-        origin = f"event {ref.seq}{form}" if ref.seq else ref.form
-        trust = "" if entry.trust == "trusted" else f", {entry.trust}"
-        say(f"{at:>5}  {what}  ({origin}{trust})")
-        said = entry.readable if entry.part == "bound" and entry.readable else entry.text
-        text = visible(said) if everything else excerpt(said, 3, 160)
-        for line in text.split("\n") if text else ():
-            say(f"         {line}")
+    say_entries(found, everything)
     if found.request.notes:
         say("\nwhat this provider gets otherwise")
         for number, what, why in found.request.notes:
