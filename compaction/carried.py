@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from sawlog.compaction.files import REFS
 from sawlog.compaction.gone import Reading, offered_text
-from sawlog.compaction.wording import boxes_in, cut, line_id, note_id, one_line
+from sawlog.compaction.wording import boxes_in, cut, line_id, note_id, one_line, word_for_word
 from sawlog.store.event import Event
 from sawlog.store.events.base import EventId
 from sawlog.store.events.compaction import Closed, Line, NoteClosed, NoteRecorded
@@ -110,7 +110,7 @@ class Notes:
             field = self.field(id)
             if not field or not isinstance(event.content, NoteRecorded):
                 continue
-            text = self._reading.text(event.content.text)
+            text = word_for_word(self._reading.text(event.content.text))
             if field == "confirmed":
                 text = NOTED + text
             by = "user" if event.source == "user" else ""
@@ -203,49 +203,58 @@ def _unmet(name: str, ref: EventId) -> Line:
 
 
 class Items:
-    """Items that are rules or constraints, as their sources stand by them now."""
+    """Items that are rules or constraints, by the id of their line: the newest word of each source.
+
+    A line is named by its source, as a note is by its name: a newer version takes its place.
+    """
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        self.settled: dict[str, Closed] = {}
-        newest: dict[tuple[str, Text], tuple[int, EventId]] = {}
-        rules: list[tuple[str, str, Text, int, int]] = []
-        for offer in reading.past.state.offers:
-            event = reading.event(offer.seq)
-            if event is None or not isinstance(event.content, ItemOffered):
-                continue
-            key = (offer.channel, offer.source_id)
-            newest[key] = (offer.seq, event.id)
-            if is_rule(event.content):
-                id = self.line(event, event.content).id
-                rules.append((id, *key, offer.seq, offer.withdrawn))
-        in_force: set[str] = set()
-        for id, channel, source, seq, withdrawn in rules:
-            newer, by = newest[channel, source]
-            taken = reading.event(withdrawn) if withdrawn else None
-            if taken is not None:
-                self.settled[id] = Closed(id, (taken.id,), "its source took it back")
-            elif newer > seq:
-                self.settled[id] = Closed(id, (by,), "its source says another thing now")
-            else:
-                in_force.add(id)
-        for id in in_force:
-            self.settled.pop(id, None)
+        offers = (reading.event(offer.seq) for offer in reading.past.state.offers)
+        events = {event.seq: event for event in (*offers, *reading.events) if event is not None}
+        self.newest: dict[str, Event] = {}
+        for seq in sorted(events):
+            match events[seq].content:
+                case ItemOffered(source_id=source_id):
+                    self.newest[self._id(events[seq].source, source_id)] = events[seq]
+                case ItemWithdrawn(channel=channel, source_id=source_id):
+                    self.newest[self._id(channel, source_id)] = events[seq]
+                case _:
+                    pass
+
+    def closing(self, id: str) -> Closed | None:
+        """What settles a rule of the checkpoint before."""
+        event = self.newest.get(id)
+        if event is None:
+            return None
+        if isinstance(event.content, ItemWithdrawn):
+            return Closed(id, (event.id,), "its source took it back")
+        if not (isinstance(event.content, ItemOffered) and is_rule(event.content)):
+            return Closed(id, (event.id,), "its source says another thing now")
+        return None
 
     def lines(self) -> list[Line]:
-        """The rules that stood in packets and give way."""
-        events = {one.event.id: one.event for one in self._reading.gone if one.ref.form == "item"}
-        found = [
-            self.line(event, event.content)
-            for event in events.values()
-            if isinstance(event.content, ItemOffered) and is_rule(event.content)
+        """The rules that stood in packets and give way, or did before: each in its newest words."""
+        previous = self._reading.past.previous
+        ids = dict.fromkeys(() if previous is None else (line.id for line in previous.constraints))
+        for one in self._reading.gone:
+            item = one.event.content
+            if one.ref.form == "item" and isinstance(item, ItemOffered) and is_rule(item):
+                ids[self._id(one.event.source, item.source_id)] = None
+        return [
+            Line(id, cut(text), (event.id,))
+            for id in ids
+            if (event := self.newest.get(id)) is not None and (text := self._text(event))
         ]
-        return [line for line in found if line.text and line.id not in self.settled]
 
-    def line(self, event: Event, content: ItemOffered) -> Line:
-        """The line of an item; its id is that of its whole text."""
-        text = one_line(offered_text(content.parts, self._reading.past.contents))
-        return Line(line_id("c", text), cut(text), (event.id,))
+    def _id(self, channel: str, source_id: Text) -> str:
+        return line_id("r", f"{channel}\n{self._reading.text(source_id)}")
+
+    def _text(self, event: Event) -> str:
+        item = event.content
+        if not isinstance(item, ItemOffered) or not is_rule(item):
+            return ""
+        return one_line(offered_text(item.parts, self._reading.past.contents))
 
 
 def is_rule(item: ItemOffered) -> bool:

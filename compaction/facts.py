@@ -94,7 +94,7 @@ def _carry(reading: Reading, lines: Lines) -> None:
             assert isinstance(line, Line)
             closed = notes.closing(line.id, field)
             if closed is None and field == "constraints":
-                closed = items.settled.get(line.id)
+                closed = items.closing(line.id)
             if closed is None and field == "open":
                 box = ticked.get(line.id)
                 if box is not None and box.done:
@@ -123,10 +123,10 @@ def _finished_since(reading: Reading, line: Line) -> Closed | None:
 def _find(reading: Reading, lines: Lines, done: list[Call]) -> None:
     """Add what is new: notes, rules, what the user asked to keep, open items, finished work."""
     notes = Notes(reading)
+    for line in Items(reading).lines():
+        lines.put("constraints", line)
     for field, line in notes.lines():
         lines.put(field, line)
-    for line in Items(reading).lines():
-        lines.add("constraints", line)
     for said in reading.said():
         if not (said.by_user and said.gone):
             continue

@@ -18,7 +18,8 @@ LINE = 300
 
 _GAP = re.compile(f"[{re.escape(SPACE)}]+")
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-_HALVES = re.compile("[\ud800-\udfff]")
+_HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_UNQUOTED = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _ID = re.compile("[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 
 
@@ -35,9 +36,14 @@ def cut(text: str, most: int = LINE) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
+def word_for_word(text: str) -> str:
+    """A text as it is, but for what cannot be seen or would pass for the end of a line: U+FFFD."""
+    return _HIDDEN.sub("\ufffd", text)
+
+
 def whole(text: str) -> str:
-    """A text without halves of characters, which no request can carry."""
-    return _HALVES.sub("\ufffd", text)
+    """A name or a path as it is, but for what JSON does not escape and nobody can see: U+FFFD."""
+    return _UNQUOTED.sub("\ufffd", text)
 
 
 def line_id(letter: str, text: str) -> str:
@@ -73,6 +79,7 @@ _LIST = re.compile(r"[ \t]*(?:[-*+\u2022]|[0-9]{1,9}[.)])[ \t]+")
 _MARK = re.compile(r"[ \t]*(?:#{1,6}|>+)[ \t]*")
 _END = re.compile(r"(?:(?<=[.!?])[\"')\]]*(?= )|(?<=[\u3002\uff01\uff1f]))")
 _SHORT_FORM = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|no|approx)\.|\b[A-Za-z]\.)\Z", re.ASCII)
+_IN_FRONT, _BEHIND = 60, 120  # what is kept around a word that asks, in a sentence too long
 _WRAPPED = 60  # a line of this length that ends no sentence goes on in the next one
 
 
@@ -81,14 +88,13 @@ def constraints_in(text: str) -> list[str]:
 
     Those with `must`, `never`, `do not`, `only`, `always`, `make sure`, `at most` and their like;
     code between fences and lines with a box are none. Of a sentence above 300 characters the
-    pieces with such a word are given, so that none is lost in what is cut.
+    piece around each such word is given, so that none is lost in what is cut.
     """
     return [
         piece
         for sentence in _sentences(text)
         if _ASKS_TO_KEEP.search(sentence)
         for piece in _pieces(sentence)
-        if len(sentence) <= LINE or _ASKS_TO_KEEP.search(piece)
     ]
 
 
@@ -147,15 +153,26 @@ def _goes_on(line: str, following: str) -> bool:
 
 
 def _pieces(sentence: str) -> Iterator[str]:
-    """A sentence in pieces that overlap nowhere, cut at spaces where it has any."""
-    left, opening = sentence, ""
-    while len(opening) + len(left) > LINE:
-        room = LINE - 1 - len(opening)
-        at = left.rfind(" ", room // 2, room)
-        at = room if at < 0 else at
-        yield f"{opening}{left[:at]}…"
-        left, opening = left[at:].strip(" "), "…"
-    yield opening + left
+    """A sentence, or of one that is too long what stands around each word that asks.
+
+    Cut at spaces where it has any: a little in front of the word, and most of it behind.
+    """
+    if len(sentence) <= LINE:
+        yield sentence
+        return
+    covered = 0
+    for word in _ASKS_TO_KEEP.finditer(sentence):
+        if covered and word.end() + _BEHIND <= covered:
+            continue
+        start = max(0, word.start() - _IN_FRONT)
+        if start:
+            start = sentence.find(" ", start, word.start()) + 1 or start
+        end = min(len(sentence), start + LINE - 2)
+        if end < len(sentence):
+            at = sentence.rfind(" ", word.end() + 1, end)
+            end = end if at < 0 else at
+        covered = end
+        yield f"{'…' if start else ''}{sentence[start:end]}{'…' if end < len(sentence) else ''}"
 
 
 # --- what is open, what is planned ----------------------------------------------------------------
