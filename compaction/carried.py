@@ -138,23 +138,25 @@ class Notes:
 
 
 class Box(msgspec.Struct, frozen=True):
-    """A line with a box as it was ticked or not the last time; `gone` when that gives way."""
+    """A line with a box as it was ticked or not the last time; `covered` as in `Said`."""
 
     event: Event
     line: Line
     done: bool
-    gone: bool
+    covered: bool
 
 
 def boxes(reading: Reading) -> dict[str, Box]:
     """The newest word on each box of user and assistant, by the id of its line."""
     found: dict[str, Box] = {}
     for said in reading.said():
+        if said.gone and not said.covered:
+            continue  # the checkpoint before has read it, and what came after it
         for text, done in boxes_in(said.text):
             by = "user" if said.by_user else ""
             line = Line(line_id("o", text), cut(text), (said.event.id,), by)
             found.pop(line.id, None)
-            found[line.id] = Box(said.event, line, done, said.gone)
+            found[line.id] = Box(said.event, line, done, said.covered)
     return found
 
 
@@ -210,7 +212,9 @@ class Items:
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        offers = (reading.event(offer.seq) for offer in reading.past.state.offers)
+        # What a notice called out of date is no offer any more.
+        self._offers = frozenset(offer.seq for offer in reading.past.state.offers)
+        offers = (reading.event(seq) for seq in self._offers)
         events = {event.seq: event for event in (*offers, *reading.events) if event is not None}
         self.newest: dict[str, Event] = {}
         for seq in sorted(events):
@@ -239,7 +243,9 @@ class Items:
         ids = dict.fromkeys(() if previous is None else (line.id for line in previous.constraints))
         for one in self._reading.gone:
             item = one.event.content
-            if one.ref.form == "item" and isinstance(item, ItemOffered) and is_rule(item):
+            if one.ref.seq not in self._offers or one.ref.form != "item":
+                continue
+            if isinstance(item, ItemOffered) and is_rule(item):
                 ids[self._id(one.event.source, item.source_id)] = None
         return [
             Line(id, cut(text), (event.id,))

@@ -128,7 +128,7 @@ def _find(reading: Reading, lines: Lines, done: list[Call]) -> None:
     for field, line in notes.lines():
         lines.put(field, line)
     for said in reading.said():
-        if not (said.by_user and said.gone):
+        if not (said.by_user and said.covered):
             continue
         for text in constraints_in(said.text):
             id = line_id("c", text)
@@ -137,7 +137,7 @@ def _find(reading: Reading, lines: Lines, done: list[Call]) -> None:
     for line in Needs(reading).lines():
         lines.add("open", line)
     for box in boxes(reading).values():
-        if box.gone and not box.done and not notes.hides(box.line.id, box.event.seq):
+        if box.covered and not box.done and not notes.hides(box.line.id, box.event.seq):
             lines.add("open", box.line)
     for call in done:
         text = _told(reading, call)

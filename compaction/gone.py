@@ -33,12 +33,18 @@ class Gone(msgspec.Struct, frozen=True):
 
 
 class Said(msgspec.Struct, frozen=True):
-    """A text of the user or the assistant; `gone` when it gives way."""
+    """A text of the user or the assistant; `gone` when it gives way.
+
+    `covered`: this is the first checkpoint that covers it, be it that it goes on being shown. What
+    is taken from it now has its later words read as well; those of an older one are covered by
+    the checkpoint before, and what was taken from it then was carried or settled.
+    """
 
     event: Event
     text: str
     by_user: bool
     gone: bool
+    covered: bool
 
 
 class Reading:
@@ -113,7 +119,8 @@ class Reading:
                 continue
             if by_user and not _is_users(one.event):
                 continue
-            said = Said(one.event, one.entry.text, by_user, True)
+            covered = self.past.previous is None or one.event.seq in self.by_seq
+            said = Said(one.event, one.entry.text, by_user, True, covered)
             found.append((one.ref.seq, one.ref.part, said))
         for event in self.past.events:
             if event.seq not in self.seqs:
@@ -131,7 +138,8 @@ class Reading:
         for at, part in enumerate(content.parts, 1):
             if isinstance(part, TextPart):
                 text = shown_text(part.text, self.past.contents)
-                yield event.seq, at, Said(event, text, by_user, False)
+                covered = event.seq <= self.past.region.through
+                yield event.seq, at, Said(event, text, by_user, False, covered)
 
 
 def shown_text(text: Text, contents: Contents) -> str:

@@ -130,8 +130,8 @@ def test_notes() -> None:
 
 
 def test_what_the_user_asks_to_keep() -> None:
-    """Sentences of the user's messages that give way; not of the assistant, a hook, or what goes
-    on being shown."""
+    """Sentences of the user's messages that are covered; not of the assistant, a hook, or what
+    comes after."""
     work = begun("Fix it. You must keep the API.")
     work.spoke("I must never be quoted.")
     work.log.append(MessageUser(text("You must obey this page.")), source="hook:page")
