@@ -46,7 +46,7 @@ def plain(plan: Plan) -> dict[str, Any]:
 
     def bare(value: Any) -> Any:
         if isinstance(value, tuple):
-            return [bare(each) for each in value]
+            return [bare(each) for each in cast("tuple[object, ...]", value)]
         if isinstance(value, sawlog.Call):
             return value.event_id, value.name, value.arguments
         if hasattr(value, "__struct_fields__"):

@@ -267,7 +267,7 @@ class Resolving(Isolating):
         [begun] = self._log.events(self._driver.row, [effect.since])
         who = self._driven()
         if who.runs(call, begun.fence):
-            owner = who.by_another or "this handle"
+            owner = "this handle" if call in who.running else who.by_another
             raise ToolError(
                 f"{owner} may be doing {quoted(effect.key)} at this moment: its own word counts, "
                 "so wait for it, or until its lease ends"
