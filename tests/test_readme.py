@@ -134,6 +134,29 @@ def test_the_page_on_tools_runs_as_it_stands(
         assert log.read("deploying").verify().sound
 
 
+def test_the_page_on_recovery_runs_as_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its blocks are one script, and their assertions hold."""
+    page = README.parent / "docs" / "recovery.md"
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    names = ("look_up", "pay", "pay")
+    script = [
+        Reply(calls=[Call(name, {"invoice": str(n)}) for n, name in enumerate(names)]),
+        Reply(calls=[Call("pay", {"invoice": "3"})]),
+        Reply(calls=[Call("pay", {"invoice": "4"})]),
+    ]
+    with FakeProvider(script) as fake:
+        url = fake.base_url("openai-chat")
+        given: dict[str, object] = {"model": openai.OpenAI(api_key="any", base_url=url)}
+        exec(compile("\n".join(blocks), str(page), "exec"), given)
+        assert b"the bank shows the payment" in fake.bodies()[1]
+        cast(Any, given["model"]).close()
+    with sawlog.open("agent.db") as log:
+        assert log.read("invoices").verify().sound
+
+
 def test_the_page_on_audit_runs_as_it_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
