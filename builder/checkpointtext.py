@@ -7,17 +7,14 @@ packet may come from an event's id; `read_output` fetches what stands there.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
-
-import msgspec
 
 from sawlog.store.events.base import EventId
 from sawlog.store.events.compaction import Checkpoint, Line
 from sawlog.store.text import Text
 
 Read = Callable[[Text], str]
-
-_encode = msgspec.json.Encoder().encode
 
 _STATES = {
     "not_started": "not started",
@@ -82,7 +79,11 @@ def checkpoint_text(content: Checkpoint, read: Read) -> str:
         out += ["In words:", read(content.narrative)]
     dropped = [f"- {one.kind}: {one.count}{cited(one.refs)}" for one in content.dropped]
     if dropped:
-        out += ["No longer shown (read_output with a name in brackets fetches it):", *dropped]
+        out += [
+            "No longer shown (read_output fetches what has a name in brackets, and searches all of "
+            f"it with ref k{content.number} and a pattern):",
+            *dropped,
+        ]
     return "\n".join(out)
 
 
@@ -96,4 +97,4 @@ def _flat(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    return _encode(text).decode()
+    return json.dumps(text, ensure_ascii=False)
