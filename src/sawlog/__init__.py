@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sawlog.work.call import Call
     from sawlog.work.due import Compaction
     from sawlog.work.loading import LOADING, just_in_time
+    from sawlog.work.plan import Plan
     from sawlog.work.session import Session
     from sawlog.work.step import Reply, Step
     from sawlog.work.toolrun import ToolRun
@@ -44,6 +45,7 @@ __all__ = [
     "FileObjects",
     "GatewayVerdict",
     "Kind",
+    "Plan",
     "Profile",
     "Recorded",
     "RecordedStep",
@@ -81,6 +83,7 @@ _EXPORTS: dict[str, str] = {
     "GatewayVerdict": "sawlog.builder.gateway",
     "Kind": "sawlog.builder.item",
     "LOADING": "sawlog.work.loading",
+    "Plan": "sawlog.work.plan",
     "Profile": "sawlog.builder.profiles",
     "Recorded": "sawlog.audit.recorded",
     "RecordedStep": "sawlog.audit.recorded",

@@ -14,7 +14,7 @@ from sawlog.store.content import (
 from sawlog.store.directory import SessionRow
 from sawlog.store.errors import Damaged
 from sawlog.store.event import Event
-from sawlog.store.events import compaction, steps, world
+from sawlog.store.events import compaction, effects, steps, world
 from sawlog.store.events import conversation as talk
 from sawlog.store.events import lifecycle as life
 from sawlog.store.events.base import Payload
@@ -130,6 +130,14 @@ class Teller:
                 return status + self.parts(content.parts)
             case talk.ToolDenied():
                 return f"{content.kind}: {self.text(content.reason)}"
+            case effects.EffectIntended():
+                what = self.text(content.what)
+                return f"{self.text(content.key)} ({content.effect}){': ' if what else ''}{what}"
+            case effects.EffectSettled():
+                return f"{self.text(content.key)}: {content.outcome} {self.text(content.receipt)}"
+            case effects.EffectReconciled():
+                by = self.text(content.by)
+                return f"{self.text(content.key)}: {content.outcome}, says {by}"
             case talk.ApprovalRequested():
                 return self.text(content.question)
             case talk.ApprovalDecided():
