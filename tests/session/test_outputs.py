@@ -343,6 +343,8 @@ def test_a_pattern_is_plain_text_and_costs_the_texts_length() -> None:
         ((locator("text"), -1), "there is no byte -1"),
         ((locator("text"), 3, 2), "end 2 comes before start 3"),
         ((locator("text"), 0, 0, "x" * 2000), "a pattern has at most"),
+        (("k2", 0, 9, "x"), "k2 takes a pattern"),
+        (("[k2]", -1, 0, "x"), "k2 takes a pattern"),
         (("sha256:" + hashlib.sha256(b"\xff").hexdigest(),), "is no text"),
     ],
 )
@@ -350,5 +352,9 @@ def test_what_cannot_be_read_is_said_in_words_for_the_model(
     arguments: tuple[str, int, int, str], said: str
 ) -> None:
     blobs = {hashlib.sha256(data).hexdigest(): data for data in (b"text", b"\xff")}
+
+    def nothing(name: str, pattern: str, start: int) -> str:
+        raise AssertionError(name)
+
     with pytest.raises(InvalidArguments, match=said):
-        Outputs(blobs.__getitem__, str).read_output(*arguments)
+        Outputs(blobs.__getitem__, str, nothing).read_output(*arguments)

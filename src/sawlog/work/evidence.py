@@ -21,6 +21,9 @@ from sawlog.store.events.registry import Erased
 
 NAME = re.compile("k([1-9][0-9]{0,5})[.]([1-9][0-9]{0,5})")
 
+WHOLE = re.compile("k([1-9][0-9]{0,5})(?:@([1-9][0-9]{0,17}))?")
+"""All that a checkpoint stands for, or one event of that; see `sawlog.work.searching`."""
+
 
 def evidence_of(
     name: str, newest: int, contents: Contents, by_id: Callable[[str], Event | None]
@@ -33,8 +36,9 @@ def evidence_of(
     if found is None:
         raise InvalidArguments(f"{name[:100]!r} names no evidence: it is like k2.5")
     number, place = int(found[1]), int(found[2])
-    checkpoint = _checkpoint(number, newest, contents, by_id)
-    if checkpoint is None or place > len(checkpoint.evidence):
+    cites = checkpoint_of(number, newest, contents, by_id)
+    checkpoint = cites.content if cites is not None else None
+    if not isinstance(checkpoint, Checkpoint) or place > len(checkpoint.evidence):
         raise InvalidArguments(f"no checkpoint of this session has the evidence {found[0]}")
     event = by_id(checkpoint.evidence[place - 1])
     if event is None:
@@ -42,13 +46,14 @@ def evidence_of(
     return shown_whole(event, contents)
 
 
-def _checkpoint(
+def checkpoint_of(
     number: int, newest: int, contents: Contents, by_id: Callable[[str], Event | None]
-) -> Checkpoint | None:
+) -> Event | None:
+    """The checkpoint of that number, of those behind each other up to `newest`; None: no such."""
     event = contents.event(newest) if newest else None
     while event is not None and isinstance(event.content, Checkpoint):
         if event.content.number == number:
-            return event.content
+            return event
         event = by_id(event.content.previous) if event.content.previous else None
     return None
 

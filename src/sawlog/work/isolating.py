@@ -22,11 +22,13 @@ from sawlog.store.event import Event, decoded
 from sawlog.store.events.items import ItemOffered, ItemWithdrawn
 from sawlog.store.ids import keyed_id
 from sawlog.store.log import Log
-from sawlog.work.evidence import evidence_of
+from sawlog.work.evidence import WHOLE, evidence_of
 from sawlog.work.given import Moment, as_moment, names, of_item
 from sawlog.work.outputs import Outputs
+from sawlog.work.searching import Search
 from sawlog.work.surroundings import Surroundings
 from sawlog.work.tools import Declared, tool
+from sawlog.work.window import Window
 
 REFERENCE = "session_reference"
 FACTS = 64
@@ -65,12 +67,13 @@ class Isolating(Surroundings):
         text stands. Nothing but what this session stores is found.
         """
         return tool(
-            Outputs(self._blob, self._cited).read_output,
+            Outputs(self._blob, self._cited, self._listed).read_output,
             effect="read_only",
             description="Read part of a long output that is shown shortened: ref is the sha256:… "
             "that names it, or the name of evidence in a checkpoint, such as k2.5. Give start and "
             "end in bytes (end 0: as much as there is room for), or "
-            "pattern, a plain text whose places are listed. At most 8192 bytes come at once.",
+            "pattern, a plain text whose places are listed. At most 8192 bytes come at once. "
+            "To search all that checkpoint 2 stands for, give ref k2 and a pattern.",
         )
 
     def stored(self, ref: str) -> str:
@@ -78,17 +81,31 @@ class Isolating(Surroundings):
 
         Raises InvalidArguments when this session stores none.
         """
-        return Outputs(self._blob, self._cited).text(ref).decode("utf-8", "surrogatepass")
+        outputs = Outputs(self._blob, self._cited, self._listed)
+        return outputs.text(ref).decode("utf-8", "surrogatepass")
 
     def _blob(self, digest: str) -> bytes:
         with self._driver.lock:
             return self._driver.window.blob(digest)
 
     def _cited(self, name: str) -> str:
-        """The text of a piece of evidence. Raises InvalidArguments."""
+        """The text of a piece of evidence, or of an event that a search named. Raises
+        InvalidArguments."""
         with self._driver.lock:
             state = self._driver.load()
+            if WHOLE.fullmatch(name):
+                return self._search(state.checkpoint).text(name)
             return evidence_of(name, state.checkpoint, self._driver.window, self._read_by_id)
+
+    def _listed(self, name: str, pattern: str, start: int) -> str:
+        """The places of a pattern in all that a checkpoint stands for. Raises InvalidArguments."""
+        with self._driver.lock:
+            return self._search(self._driver.load().checkpoint).listed(name, pattern, start)
+
+    def _search(self, newest: int) -> Search:
+        # What a search reads is not kept among the contents of packets.
+        window = Window(self._log, self._driver.row)
+        return Search(newest, window, self._driver.events, self._read_by_id)
 
     def _read_by_id(self, id: str) -> Event | None:
         found = self._event(bytes.fromhex(id))

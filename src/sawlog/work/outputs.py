@@ -2,8 +2,9 @@
 
 A packet shows long contents as previews, differences and the lines around an error, and names the
 whole by a locator, `sha256:` and a digest; a checkpoint cites what it stands for by names like
-`k2.5`. With this tool a model gets at any part of either. Only what the session itself stores is
-found; places are bytes, so that a text of one line has parts, too.
+`k2.5`, and `k2` is all of that, to be searched. With this tool a model gets at any part of them.
+Only what the session itself stores is found; places are bytes, so that a text of one line has
+parts, too.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from sawlog.store.errors import InvalidArguments
-from sawlog.work.evidence import NAME
+from sawlog.work.evidence import NAME, WHOLE
 
 BOUND = 8 * 1024
 """Bytes of a text that one call gives at most, beside its own notices."""
@@ -26,11 +27,18 @@ _LOCATOR = re.compile("(?:sha256:)?([0-9a-f]{64})")
 
 class Outputs:
     """Reads texts by locator. `blob` gives the raw bytes of a hex digest, or raises KeyError;
-    `cited` the text of what a checkpoint cites, or raises InvalidArguments."""
+    `cited` the text of what a checkpoint cites, `listed` the places of a pattern in all that a
+    checkpoint stands for, from one of them on: both raise InvalidArguments."""
 
-    def __init__(self, blob: Callable[[str], bytes], cited: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        blob: Callable[[str], bytes],
+        cited: Callable[[str], str],
+        listed: Callable[[str, str, int], str],
+    ) -> None:
         self._blob = blob
         self._cited = cited
+        self._listed = listed
 
     def read_output(self, ref: str, start: int = 0, end: int = 0, pattern: str = "") -> str:
         """Read part of a text that is shown shortened, by the sha256:… that names it, or that a
@@ -38,18 +46,25 @@ class Outputs:
 
         Give start and end (bytes from 0, end 0: as much as there is room for), or a pattern: a
         plain text, of which the places from start on are listed. At most 8192 bytes come at once.
+        A checkpoint's own name, such as k2, is all that it stands for: it takes a pattern alone.
         """
+        name = _bare(ref)
+        if WHOLE.fullmatch(name) and "@" not in name:
+            if start < 0 or end:
+                raise InvalidArguments(f"{name} takes a pattern, and a start from 0 to go on with")
+            return self._listed(name, pattern, start)
         return slice_of(self.text(ref), ref, start, end, pattern)
 
     def text(self, ref: str) -> bytes:
         """The raw bytes of a whole text. Raises InvalidArguments when no text has that locator."""
-        if NAME.fullmatch(ref.strip(" \t\r\n()[]")):
-            return self._cited(ref).encode("utf-8", "surrogatepass")
+        name = _bare(ref)
+        if NAME.fullmatch(name) or WHOLE.fullmatch(name):
+            return self._cited(name).encode("utf-8", "surrogatepass")
         found = _LOCATOR.fullmatch(ref.strip(" \t\r\n"))
         if found is None:
             raise InvalidArguments(
                 f"{ref[:100]!r} is no locator: it is sha256: and 64 hex digits, or the name of "
-                "evidence in a checkpoint, such as k2.5"
+                "evidence in a checkpoint, such as k2.5, or of a checkpoint, such as k2"
             )
         try:
             data = self._blob(found[1])
@@ -79,6 +94,11 @@ def slice_of(data: bytes, ref: str, start: int = 0, end: int = 0, pattern: str =
     if last < min(end or len(data), len(data)):
         return f"{told}\n{text}\n[go on with start={last}]"
     return f"{told}\n{text}"
+
+
+def _bare(ref: str) -> str:
+    """A name without what it stands between in a checkpoint."""
+    return ref.strip(" \t\r\n()[]")
 
 
 def _name(ref: str) -> str:
