@@ -44,9 +44,10 @@ def _natively(state: State, content: CompactionCompleted) -> State:
     gone |= {*state.gaps, *(one.seq for one in state.news if not stays(one.seq))}
     state = replace(
         state,
-        sent=Vec((*head, checkpoint_ref(content.checkpoint), *history)),
+        sent=Vec((*head, *checkpoint_refs(content.checkpoint, state.blocks), *history)),
         checkpoint=content.checkpoint,
         compacting=0,
+        blocks=tuple(seq for seq in state.blocks if seq == content.checkpoint),
         news=Vec(news),
         gaps=thinned(gone, shown | {one.seq for one in news}),
         answered=Index(entry for entry in state.answered.items() if stays(entry[1].call)),
@@ -61,9 +62,10 @@ def _natively(state: State, content: CompactionCompleted) -> State:
     return pairing.settled(state, (call.seq for call in state.waiting if stays(call.seq)))
 
 
-def checkpoint_ref(seq: int) -> Ref:
-    """The entry of a packet that shows a checkpoint."""
-    return Ref(SECTION, seq, 1, "checkpoint")
+def checkpoint_refs(seq: int, blocks: tuple[int, ...]) -> tuple[Ref, ...]:
+    """The entries of a packet that show a checkpoint: its block, where it is of `blocks`, its text."""
+    text = Ref(SECTION, seq, 1, "checkpoint")
+    return (Ref(SECTION, seq, 1, "block"), text) if seq in blocks else (text,)
 
 
 def thinned(gone: Iterable[int], shown: Iterable[int]) -> tuple[int, ...]:

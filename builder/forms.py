@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from sawlog.builder import forms_around
+from sawlog.builder import blocks, forms_around
 from sawlog.builder.checkpointtext import checkpoint_text
 from sawlog.builder.compacted import SECTION
 from sawlog.builder.contents import Contents, blob_of, preview_of, text_of
@@ -355,6 +355,41 @@ def _checkpoint(ref: Ref, contents: Contents, before: Entry | None) -> Entry:
     return checkpoint_entry(content, contents)
 
 
+def _block(ref: Ref, contents: Contents, before: Entry | None) -> Entry:
+    content = contents.event(ref.seq).content
+    entry = block_entry(content, contents) if isinstance(content, Checkpoint) else None
+    if entry is None:
+        raise UnknownNumber(f"event {ref.seq} is no checkpoint with a block")
+    return entry
+
+
+def block_entry(content: Checkpoint, contents: Contents) -> Entry | None:
+    """The entry of a checkpoint's block, which stands in front of its text; None: it has none."""
+    if content.block is None:
+        return None
+    return Entry(
+        first=True,
+        section=SECTION,
+        kind="checkpoint/bound",
+        authority="none",
+        trust="untrusted",
+        status="",
+        name="",
+        text=text_of(content.block.source, contents),
+        api=content.block.api,
+        bound=content.block.kind,
+        readable=text_of(content.block.text, contents),
+        made=blocks.made(content),
+    )
+
+
+def checkpoint_entries(content: Checkpoint, contents: Contents) -> tuple[Entry, ...]:
+    """All entries that show a checkpoint, in packet order. Raises BlobMissing."""
+    block = block_entry(content, contents)
+    text = checkpoint_entry(content, contents)
+    return (text,) if block is None else (block, text)
+
+
 def checkpoint_entry(content: Checkpoint, contents: Contents) -> Entry:
     """The entry that shows a checkpoint, also before it is an event. Raises BlobMissing."""
     return Entry(
@@ -371,6 +406,7 @@ def checkpoint_entry(content: Checkpoint, contents: Contents) -> Entry:
 
 FORMS: dict[tuple[str, int], Form] = {
     ("checkpoint", 1): _checkpoint,
+    ("block", 1): _block,
     ("world", 1): forms_around.world,
     ("stale", 1): forms_around.stale,
     ("outdated", 1): forms_around.outdated,

@@ -15,6 +15,19 @@ from sawlog.store.events.base import Named
 from sawlog.store.text import LIMIT, raw_bytes
 
 
+class Binding(msgspec.Struct, frozen=True):
+    """What the bound items of one step's reply are bound to.
+
+    `prefix` is the digest that `packet.built` of that step holds (empty: not recorded, so it does
+    not hold); `model` is the one served, `account` the organisation or the caller's label.
+    """
+
+    prefix: str
+    api: str
+    model: str
+    account: str
+
+
 class Entry(msgspec.Struct, frozen=True):
     """One part of a packet, as shown.
 
@@ -22,7 +35,7 @@ class Entry(msgspec.Struct, frozen=True):
 
     `kind` is the role and, where the part is no plain text, what it is: `system`, `developer`,
     `user`, `assistant`, `call`, `result`, `observation`, `notice`, `late`, `tool` (a schema);
-    `user/media`, `assistant/bound`, `assistant/raw`, `assistant/incomplete`,
+    `user/media`, `assistant/bound`, `assistant/raw`, `assistant/incomplete`, `checkpoint/bound`,
     `assistant/withheld`, `result/media`, `result/raw`, …
     `authority` is `system`, `developer`, `user`, `assistant`, `tool` or `none`; `trust` is
     `trusted` or `untrusted`. `status` of a result is `ok`, `error`, or the kind of a synthetic one.
@@ -49,6 +62,8 @@ class Entry(msgspec.Struct, frozen=True):
     readable: str = ""
     data: bytes | None = None
     step: int = 0
+    made: Binding | None = None
+    """What a bound item is bound to that is not of a step's reply; else the step says it."""
 
     @property
     def role(self) -> str:
@@ -59,19 +74,6 @@ class Entry(msgspec.Struct, frozen=True):
     def part(self) -> str:
         """What the part is, when it is no plain text; else empty."""
         return self.kind.partition("/")[2]
-
-
-class Binding(msgspec.Struct, frozen=True):
-    """What the bound items of one step's reply are bound to.
-
-    `prefix` is the digest that `packet.built` of that step holds (empty: not recorded, so it does
-    not hold); `model` is the one served, `account` the organisation or the caller's label.
-    """
-
-    prefix: str
-    api: str
-    model: str
-    account: str
 
 
 class Request(msgspec.Struct, frozen=True):

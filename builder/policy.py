@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from sawlog.builder.compacted import checkpoint_ref
+from sawlog.builder.compacted import checkpoint_refs
 from sawlog.builder.packet import Entry
 from sawlog.builder.state import Ref, State
 from sawlog.store.events.base import Named
@@ -101,7 +101,7 @@ def header_refs(state: State) -> list[Ref]:
     seq, tools = state.tools
     refs.extend(Ref("tools", seq, part) for part in range(1, tools + 1))
     if state.checkpoint:
-        refs.append(checkpoint_ref(state.checkpoint))
+        refs.extend(checkpoint_refs(state.checkpoint, state.blocks))
     return refs
 
 

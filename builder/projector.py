@@ -18,6 +18,7 @@ from sawlog.builder.vec import Index, Vec
 from sawlog.store.content import BoundPart, IncompletePart, Part, RawPart, TextPart
 from sawlog.store.event import Event
 from sawlog.store.events.compaction import (
+    Checkpoint,
     CompactionCompleted,
     CompactionFailed,
     CompactionStarted,
@@ -125,6 +126,9 @@ def fold(state: State, event: Event) -> State:
             return _trimmed(state, content)
         case CompactionStarted() if content.through:
             return replace(state, compacting=event.seq)
+        case Checkpoint() if content.block is not None and state.compacting:
+            stands = tuple(seq for seq in state.blocks if seq == state.checkpoint)
+            return replace(state, blocks=(*stands, event.seq))
         case CompactionCompleted():
             return compacted.compacted(state, content)
         case CompactionFailed() if state.compacting:

@@ -62,8 +62,14 @@ class _Form(msgspec.Struct, frozen=True, array_like=True):
     per_mille: int
 
 
+class _WithBlock(_Form, frozen=True, array_like=True):
+    """The form of a state that knows of a block; without one it is written as it always was."""
+
+    blocks: tuple[int, ...] = ()
+
+
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(_Form)
+_decoder = msgspec.msgpack.Decoder(_WithBlock)
 
 
 def encode(state: State) -> bytes:
@@ -71,50 +77,51 @@ def encode(state: State) -> bytes:
     # After an ordinary packet both lists are one and the same: it is written once.
     same = state.sent.grew_from(state.base) and len(state.sent) == len(state.base)
     same = same or state.sent == state.base
-    return _encoder.encode(
-        _Form(
-            state.seq,
-            state.blocked,
-            state.step,
-            state.began,
-            state.as_of,
-            state.system,
-            state.tools,
-            state.policy,
-            state.pairing,
-            None if same else state.sent[:],
-            state.sent_at,
-            state.sent_step,
-            state.base[:],
-            state.links,
-            state.news[:],
-            state.waiting,
-            state.answered.items()[:],
-            state.orphans,
-            state.gaps,
-            state.trims,
-            state.cuts,
-            state.bounds[:],
-            state.current,
-            state.open_step,
-            state.attempts,
-            state.unsettled,
-            state.summary_lost,
-            state.checkpoint,
-            state.compacting,
-            state.task,
-            state.world,
-            state.told,
-            # What a file was before is of no use to anybody.
-            list(dict(state.files.items()).items()),
-            list(dict(state.sights.items()).items()),
-            state.dirty,
-            state.offers,
-            state.items,
-            state.inbox,
-            state.per_mille,
-        )
+    form = _Form(
+        state.seq,
+        state.blocked,
+        state.step,
+        state.began,
+        state.as_of,
+        state.system,
+        state.tools,
+        state.policy,
+        state.pairing,
+        None if same else state.sent[:],
+        state.sent_at,
+        state.sent_step,
+        state.base[:],
+        state.links,
+        state.news[:],
+        state.waiting,
+        state.answered.items()[:],
+        state.orphans,
+        state.gaps,
+        state.trims,
+        state.cuts,
+        state.bounds[:],
+        state.current,
+        state.open_step,
+        state.attempts,
+        state.unsettled,
+        state.summary_lost,
+        state.checkpoint,
+        state.compacting,
+        state.task,
+        state.world,
+        state.told,
+        # What a file was before is of no use to anybody.
+        list(dict(state.files.items()).items()),
+        list(dict(state.sights.items()).items()),
+        state.dirty,
+        state.offers,
+        state.items,
+        state.inbox,
+        state.per_mille,
     )
+    if state.blocks:
+        return _encoder.encode((*msgspec.structs.astuple(form), state.blocks))
+    return _encoder.encode(form)
 
 
 def decode(data: bytes) -> State:
@@ -161,6 +168,7 @@ def decode(data: bytes) -> State:
         items=form.items,
         inbox=form.inbox,
         per_mille=form.per_mille,
+        blocks=form.blocks,
     )
 
 

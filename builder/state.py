@@ -113,7 +113,8 @@ class State(msgspec.Struct, frozen=True):
     name; told: their texts that stand in the packet, in order. files: what is known of files and of
     the texts of them that packets show; sights: which shown events show them; dirty: paths whose
     notices have to be looked at. offers: items that may stand in packets, by seq; items: seqs of
-    those that do. inbox: messages that wait. per_mille: tokens for a thousand units.
+    those that do. inbox: messages that wait. per_mille: tokens for a thousand units. blocks: of
+    the checkpoint that stands and one that is not completed, seqs of those with a provider's block.
     """
 
     seq: int = 0
@@ -157,6 +158,7 @@ class State(msgspec.Struct, frozen=True):
     items: tuple[int, ...] = ()
     inbox: tuple[Pending, ...] = ()
     per_mille: int = 1000
+    blocks: tuple[int, ...] = ()
 
     @property
     def settled_at(self) -> int:

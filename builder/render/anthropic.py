@@ -12,6 +12,8 @@
 - With `thinking` of type `enabled` the API wants a turn that calls tools to open with thinking; of
   one that cannot, calls and results are shown as text. With type `disabled` no thinking is sent.
 - A reply that ends with a part that the provider runs was paused and goes back as it is, last.
+- A compaction that the API made for a checkpoint is the first message and the only compaction. It
+  is sent under a header that switches compaction on, and not without: the API would refuse it.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from sawlog.builder.render.base import (
 from sawlog.builder.render.beside import Placed
 from sawlog.builder.render.body import Section
 from sawlog.builder.render.media import Shown
-from sawlog.builder.render.source import string_value
+from sawlog.builder.render.source import members, string_value
 from sawlog.builder.render.writing import blank
 
 _THINKING = ("thinking", "redacted_thinking")
@@ -51,6 +53,9 @@ class Anthropic(Rendering):
         "result": frozenset({"document", "image", "search_result", "tool_reference"}),
         "assistant": frozenset({"server_tool_use", "mcp_tool_use", "container_upload"}),
     }
+
+    _headed = False
+    """Whether a compaction stands in front of the history."""
 
     _turn: bool | None = None
     """Whether the turn that runs opened with thinking; None between turns."""
@@ -145,6 +150,8 @@ class Anthropic(Rendering):
         """Why a bound item is not sent: its verdict, or what it lacks."""
         if verdict:
             return verdict
+        if self._headed and entry.bound == "compaction":
+            return "no_place"
         ours = self._ours(entry)
         if isinstance(ours, str):
             return ours
@@ -152,6 +159,18 @@ class Anthropic(Rendering):
             return "not_json"
         signed = {"thinking": "signature", "redacted_thinking": "data"}.get(entry.bound)
         return "unsigned" if signed and not string_value(ours.get(signed)) else ""
+
+    def _compaction(self, entry: Entry) -> str | bytes:
+        why = self._fault(entry, "")
+        if why or self._body.messages:
+            return why or "no_place"
+        if not string_value((members(entry.text) or {}).get("content")):
+            return "empty"  # it failed: the API takes it and passes it over
+        switches = dict(self._headers).get("anthropic-beta", "").split(",")
+        if not any(one.strip(" ").startswith("compact-") for one in switches):
+            return "no_header"
+        self._headed = True
+        return b'{"role":"assistant","content":[' + entry.text.encode() + b"]}"
 
     def _own(self, at: int, entry: Entry) -> bytes:
         """A part of a reply that only this API knows: a call that it runs, or its result."""

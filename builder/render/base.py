@@ -6,7 +6,7 @@ place of the entry in the order added, -1 the header.
     left_out     not sent: `binding_unknown`, `binding_broken`, `other_provider`, `other_model`,
                  `other_account`, `not_sent`, `thinking_off`, `unsigned`, `reference`, `not_json`,
                  `no_partner`, `partner_absent`, `no_place`, `withheld`, `incomplete`, `empty`,
-                 `duplicate_tool`, `tool_member`
+                 `no_header`, `duplicate_tool`, `tool_member`
     wrapped      in an object of one member: `arguments`, `free_form`
     mapped       under another `id` or `name`; `tool_search` as an ordinary call
     repaired     `surrogate`, `media_type`, `schema`, `error_with_media`
@@ -163,6 +163,8 @@ class Rendering(ABC):
         elif stage == TOOLS:
             for at, tool in group:
                 self._offer(at, tool)
+        elif entry.kind == "checkpoint/bound":
+            self._take_block(*group[0])
         elif entry.role in ("assistant", "call"):
             if not self.beside:
                 self._left_open.extend(self._open)
@@ -336,7 +338,7 @@ class Rendering(ABC):
             return "thinking_off"
         if to == "none":
             return ""
-        binding = self.bindings(entry.step)
+        binding = entry.made or self.bindings(entry.step)
         if binding is None or not binding.prefix:
             return "binding_unknown"
         if binding.api != self.api:
@@ -354,6 +356,15 @@ class Rendering(ABC):
         bound = [(at, entry) for at, entry in group if entry.part == "bound"]
         standing = self._body.standing() if bound else ""
         return {at: self._verdict(entry, standing) for at, entry in bound}
+
+    def _take_block(self, at: int, entry: Entry) -> None:
+        """A provider's own compaction in front of the history, where this API can read it."""
+        why = self._verdict(entry, self._body.standing())
+        block = why or self._compaction(entry)
+        if isinstance(block, str):
+            self.write.note(at, "left_out", block)
+        else:
+            self._message("assistant", block, may_open=True)
 
     def _ask(self, at: int, entry: Entry, shape: str) -> str:
         """The id under which a call goes out; its result will find it."""
@@ -435,6 +446,10 @@ class Rendering(ABC):
     @abstractmethod
     def _medium_part(self, shown: media.Shown) -> bytes:
         """A medium as a part of a message or a result."""
+
+    def _compaction(self, entry: Entry) -> str | bytes:
+        """A compaction of this API's own as the message that it is, or why it is not sent."""
+        return "no_place"
 
 
 # Bound items that the parameter `thinking` switches on and off.

@@ -13,6 +13,7 @@
 - A free-form call and its result are `custom_tool_call` items; a tool search is sent as an ordinary
   function call, for its own item wants its result as tools and not as text.
 - A result stands where the packet has it, which may be apart from its call.
+- A compaction that the API made for a checkpoint is an item in front of the history.
 - `store`, `include` and `previous_response_id` are the caller's parameters.
 """
 
@@ -127,6 +128,9 @@ class OpenAIResponses(Rendering):
             return "not_json"
         # Without its content it is a reference to what the provider may still hold.
         return "" if string_value(ours.get("encrypted_content")) else "reference"
+
+    def _compaction(self, entry: Entry) -> str | bytes:
+        return self._fault(entry) or entry.text.encode()
 
     def _own(self, at: int, entry: Entry, items: _Items, lost: bool) -> None:
         ours = self._ours(entry)

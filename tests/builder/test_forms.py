@@ -68,9 +68,9 @@ def standing(entry: Entry) -> tuple[bool, str, str, str]:
 
 def test_these_are_all() -> None:
     assert sorted(FORMS) == [
-        ("checkpoint", 1), ("erased", 1), ("full", 1), ("item", 1), ("item", 2), ("late", 1), ("missing", 1),
-        ("notice", 1), ("outdated", 1), ("preview", 1), ("stale", 1), ("stub", 1), ("synthetic", 1),
-        ("synthetic", 2), ("world", 1),
+        ("block", 1), ("checkpoint", 1), ("erased", 1), ("full", 1), ("item", 1), ("item", 2),
+        ("late", 1), ("missing", 1), ("notice", 1), ("outdated", 1), ("preview", 1),
+        ("stale", 1), ("stub", 1), ("synthetic", 1), ("synthetic", 2), ("world", 1),
     ]  # fmt: skip
     with pytest.raises(UnknownNumber, match="the form full@2 is not installed"):
         show(Ref("history", 1, 1, "full", 2), held(MessageUser((TextPart("x"),))), None)
