@@ -5,7 +5,8 @@
         client = anthropic.Anthropic(api_key="any", base_url=fake.url, max_retries=0)
 
 It speaks `/v1/messages` (Anthropic), `/v1/chat/completions` and `/v1/responses` (OpenAI) and
-`/chat/completions` (DeepSeek); `base_url(api)` is what their official clients are given. Every
+`/chat/completions` (DeepSeek); `base_url(api)` is what their official clients are given. Where a
+request asks to compact, a reply's text is the summary (Responses seals what nobody reads). Every
 request is kept as received, checked, and refused with the provider's error or answered with the
 next step of the script. From another process, which prints `fake.url`:
 `python -m sawlog.providers.fake --script replies.json`.
@@ -66,6 +67,7 @@ _PATHS = {
     "/v1/messages": "anthropic",
     "/v1/chat/completions": "openai-chat",
     "/v1/responses": "openai-responses",
+    "/v1/responses/compact": "openai-responses",
     "/chat/completions": "deepseek-chat",
 }
 _LARGEST = 32 * 1024 * 1024  # bytes that Anthropic takes of a request
@@ -219,7 +221,8 @@ class FakeProvider:
             self._accepted += 1
         try:
             step = self._step(api, request, accepted)
-            return self._play(Request(api, request, received.body, accepted), step, headers)
+            asked = Request(api, request, received.body, accepted, _compacts(received))
+            return self._play(asked, step, headers)
         except Exception as error:  # whatever the script's code raises is told to the client
             message = f"the script of the fake provider failed: {type(error).__name__}: {error}"
             return _error(api, HttpError(500, message), headers)
@@ -227,7 +230,7 @@ class FakeProvider:
     def _accept(self, api: str, received: Received) -> JsonObject:
         if api == "anthropic" and len(received.body) > _LARGEST:
             raise Refusal(413, "request_too_large", "Request exceeds the maximum size")
-        check(api, received.body, received.headers, key=self._key)
+        check(api, received.body, received.headers, key=self._key, compacts=_compacts(received))
         request = as_object(parse(received.body.decode("utf-8"))) or {}
         if request.get("stream"):
             raise Refusal(
@@ -257,6 +260,10 @@ class FakeProvider:
         if reply is None:
             return Answer(0, delay=delay)
         return Answer(200, render(request, reply, self._key), headers, delay, cut)
+
+
+def _compacts(received: Received) -> bool:
+    return received.path.partition("?")[0].endswith("/compact")
 
 
 def _headers(api: str, request_id: str) -> dict[str, str]:

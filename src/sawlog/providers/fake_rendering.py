@@ -10,6 +10,7 @@ import hashlib
 import json
 from typing import NamedTuple
 
+from sawlog.providers.fake_compaction import kept_messages, sealed_block, signed_block
 from sawlog.providers.fake_replies import Call, Part, Raw, Reply, ScriptError, Text, Thinking
 from sawlog.providers.strict.reading import JsonObject, as_list, as_object, parse
 from sawlog.providers.strict.signing import (
@@ -32,6 +33,7 @@ class Request(NamedTuple):
     json: JsonObject
     body: bytes
     number: int
+    compacts: bool = False  # it came to the path on which Responses compacts
 
     def id(self, what: str, length: int) -> str:
         """Letters and digits that name `what` in the reply to this request."""
@@ -60,6 +62,8 @@ def render(request: Request, reply: Reply, key: bytes) -> bytes:
     match request.api:
         case "anthropic":
             body = _anthropic(request, reply, key)
+        case "openai-responses" if request.compacts:
+            body = _compacted(request, key)
         case "openai-responses":
             body = _responses(request, reply, key)
         case _:
@@ -73,7 +77,11 @@ def _anthropic(request: Request, reply: Reply, key: bytes) -> JsonObject:
     for message in messages:
         prefix.add_message(message)
     parts = reply.in_order()
-    if _must_think(request, messages, parts):
+    compacts = request.json.get("compaction") is not None and reply.stop is None
+    if compacts:
+        text = "".join(part.text for part in parts if isinstance(part, Text))
+        parts = [Raw(signed_block(text, key))]
+    elif _must_think(request, messages, parts):
         parts.insert(0, Thinking(""))
     blocks: list[object] = []
     for number, part in enumerate(parts):
@@ -101,7 +109,8 @@ def _anthropic(request: Request, reply: Reply, key: bytes) -> JsonObject:
         "role": "assistant",
         "model": reply.model or request.json["model"],
         "content": blocks,
-        "stop_reason": reply.stop or ("tool_use" if called else "end_turn"),
+        "stop_reason": reply.stop
+        or ("compaction" if compacts else "tool_use" if called else "end_turn"),
         "stop_sequence": None,
         "usage": {
             "input_tokens": _tokens(request.body),
@@ -225,7 +234,8 @@ def _responses(request: Request, reply: Reply, key: bytes) -> JsonObject:
                 item |= {"status": "completed", argument: part.source}
                 output.append({**item, "call_id": call_id, "name": part.name})
             case Raw(value):
-                output.append(dict(value))
+                block = value.get("type") == "compaction" and "encrypted_content" not in value
+                output.append(_sealed_block(request, key, number) if block else dict(value))
     if "reasoning.encrypted_content" in (as_list(request.json.get("include")) or []):
         _seal(output, key)
     incomplete = reply.stop in ("max_output_tokens", "content_filter")
@@ -262,6 +272,31 @@ def _responses(request: Request, reply: Reply, key: bytes) -> JsonObject:
             "total_tokens": asked + answered,
         },
         "user": None,
+    }
+
+
+def _sealed_block(request: Request, key: bytes, number: int) -> JsonObject:
+    digest = hashlib.sha256(request.seed(f"block {number}").encode("utf-8")).hexdigest()
+    return sealed_block(f"cmp_{digest[:48]}", key)
+
+
+def _compacted(request: Request, key: bytes) -> JsonObject:
+    """What Responses gives on its path to compact: the user's messages and one item."""
+    ids = hashlib.sha256(request.seed("kept").encode("utf-8")).hexdigest()[:40]
+    output = [*kept_messages(request.json.get("input"), ids), _sealed_block(request, key, 0)]
+    asked, answered = _tokens(request.body), _tokens(_bytes(output))
+    return {
+        "id": f"resp_{hashlib.sha256(request.seed('response').encode('utf-8')).hexdigest()[:48]}",
+        "object": "response.compaction",
+        "created_at": _EPOCH + request.number,
+        "output": output,
+        "usage": {
+            "input_tokens": asked,
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens": answered,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": asked + answered,
+        },
     }
 
 

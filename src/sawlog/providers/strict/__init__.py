@@ -28,18 +28,22 @@ def check(
     headers: Mapping[str, str] | None = None,
     *,
     key: bytes | None = FAKE_KEY,
+    compacts: bool = False,
 ) -> None:
     """Raises Refusal if the provider of `api` (one of APIS) would refuse this request.
 
     `headers` are looked at only when given. `key` is that of the fake provider: thinking and
     reasoning in the request must come from it and stand where they were issued. With `key=None`
-    signatures are not checked, as for a request that is meant for the real provider.
+    signatures are not checked, as for a request that is meant for the real provider. `compacts`:
+    it goes to the path on which Responses compacts a history (Anthropic's is the usual one).
     Raises ValueError for an unknown API.
     """
     try:
         checker = _CHECKS[api]
     except KeyError:
         raise ValueError(f"unknown API {api!r}; one of {', '.join(APIS)}") from None
+    if compacts and api == "openai-responses":
+        checker = openai_responses.check_compaction
     try:
         checker(body, headers, key)
     except RecursionError:

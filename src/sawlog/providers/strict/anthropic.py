@@ -19,6 +19,7 @@ from sawlog.providers.strict.anthropic_blocks import (
     is_provider_result,
     is_provider_run,
 )
+from sawlog.providers.strict.anthropic_compaction import check_blocks, check_parameters
 from sawlog.providers.strict.reading import JsonObject, Malformed, as_list, as_object, read
 from sawlog.providers.strict.refusal import invalid
 from sawlog.providers.strict.signing import PrefixDigest, check_thinking
@@ -56,10 +57,13 @@ def check(body: bytes, headers: Mapping[str, str] | None, key: bytes | None) -> 
     messages = _messages(request["messages"])
     _check_marks(request)
     _check_system_messages(str(request["model"]), messages)
+    compacts = check_parameters(request, messages, headers)
+    check_blocks(messages, headers, key)
     _check_calls(messages)
     _check_provider_results(messages)
     _check_thinking(request, messages, key)
-    _check_end(messages)
+    if not compacts:
+        _check_end(messages)
 
 
 def _check_fields(request: JsonObject) -> None:

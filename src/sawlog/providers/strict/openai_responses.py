@@ -55,12 +55,35 @@ _OTHERS = (
 _TYPES = tuple(sorted((*_FIELDS, *_OTHERS)))
 
 
+_OF_A_COMPACTION = {"model", "input", "instructions", "previous_response_id", "service_tier"} | {
+    "image", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention",
+}  # fmt: skip
+
+
 def check(body: bytes, headers: Mapping[str, str] | None, key: bytes | None) -> None:
     """Raises Refusal if OpenAI would refuse this request. With a `key`, reasoning must be sealed
     with it; headers do not matter here."""
     request = openai.read_request(body)
     openai.check_model(request)
     openai.check_tools(request, nested=False)
+    for index, item in enumerate(as_list(request.get("context_management")) or []):
+        kind = (as_object(item) or {}).get("type")
+        if kind != "compaction":
+            raise openai.wrong_value(f"context_management[{index}].type", kind, ("compaction",))
+    _check_input(request, key)
+
+
+def check_compaction(body: bytes, headers: Mapping[str, str] | None, key: bytes | None) -> None:
+    """Raises Refusal if OpenAI would refuse to compact this: the same history, and no parameter
+    that is of a reply."""
+    request = openai.read_request(body)
+    openai.check_model(request)
+    for name in sorted(request.keys() - _OF_A_COMPACTION):
+        raise openai.unknown(name)
+    _check_input(request, key)
+
+
+def _check_input(request: JsonObject, key: bytes | None) -> None:
     previous = request.get("previous_response_id")
     if previous is not None:
         raise invalid(

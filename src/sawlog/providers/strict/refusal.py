@@ -45,7 +45,10 @@ def error_body(
     """An error in the JSON shape of `api`."""
     error: dict[str, object]
     if api == "anthropic":
-        error = {"type": "error", "error": {"type": type, "message": message}}
+        inner: dict[str, object] = {"type": type, "message": message}
+        if code:
+            inner["details"] = {"error_code": code}
+        error = {"type": "error", "error": inner}
         if request_id:
             error["request_id"] = request_id
     else:

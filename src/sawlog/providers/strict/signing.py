@@ -1,4 +1,4 @@
-"""The fake provider's signatures: thinking that is bound to a prefix, sealed reasoning, item ids.
+"""The fake provider's signatures: thinking bound to a prefix, compactions, sealed reasoning, ids.
 
 Everything is HMAC-SHA256 under one key, and what a signature says of its origin is inside it, so a
 checker needs the key and nothing else: no state of the server that issued it.
@@ -75,6 +75,24 @@ def check_thinking(key: bytes, kind: str, prefix: Prefix, text: str, signature: 
         if bound[number * _DIGEST : (number + 1) * _DIGEST] != digest:
             return name
     return ""
+
+
+def sign_compaction(key: bytes, text: str) -> str:
+    """The signature of a compaction block with this summary."""
+    digest = hashlib.sha256(_utf8(text)).digest()[:_DIGEST]
+    return _base64(digest + _mac(key, "compaction", digest))
+
+
+def check_compaction(key: bytes, text: str, signature: str) -> str:
+    """Why a compaction block is not valid: `forged`, or `content` (it was signed with another
+    summary); "" if it is."""
+    raw = _unbase64(signature)
+    if raw is None or len(raw) <= _DIGEST:
+        return "forged"
+    digest, mac = raw[:_DIGEST], raw[_DIGEST:]
+    if not hmac.compare_digest(mac, _mac(key, "compaction", digest)):
+        return "forged"
+    return "" if digest == hashlib.sha256(_utf8(text)).digest()[:_DIGEST] else "content"
 
 
 class Sealed(NamedTuple):
