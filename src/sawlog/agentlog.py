@@ -183,7 +183,7 @@ class AgentLog:
         if step is not None and at is not None:
             raise InvalidEvent("name either a step or an event", path="at")
         if step is not None:
-            at = self.read(session).place(step)
+            at = self.read(row.id.hex()).place(step)
         made = fork(self.store, row, row.head if at is None else at, name)
         return Session(self.store, made, opened)
 

@@ -12,6 +12,7 @@ import typer
 
 from sawlog.cli import (
     audit,
+    branches,
     cache,
     case,
     compact,
@@ -69,6 +70,9 @@ for _name, _verb, _short in (
     ("recover", recover.recover, "Say what a run left open; end what was cut."),
     ("compact", compact.compact, "Put a checkpoint in the place of older history."),
     ("checkpoints", compact.checkpoints, "List what stands in the place of older history."),
+    ("fork", branches.fork, "Go another way from a step, beside the session."),
+    ("rewind", branches.rewind, "Take a session's history back to a step."),
+    ("tree", branches.tree, "Show a session's forks, children and rewinds."),
     ("handoff", handoff.handoff, "Give the request that another provider continues with."),
     ("verify", audit.verify, "Replay every step, check chain and contents."),
     ("export", exchange.export, "Write a session as JSON lines."),
