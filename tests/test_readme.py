@@ -168,3 +168,16 @@ def test_the_page_on_audit_runs_as_it_stands(
     exec(compile("\n".join(blocks), str(page), "exec"), names)
     assert cast(Any, names["shop"]).stability().breaks == ()
     cast(Any, names["log"]).close()
+
+
+def test_the_page_on_branches_runs_as_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its blocks are one script, and their assertions hold."""
+    page = README.parent / "docs" / "branches.md"
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(compile("\n".join(blocks), str(page), "exec"), {})
+    with sawlog.open("agent.db") as log:
+        for name in ("fix-refund", "second-try", "fix-refund/rounding"):
+            assert log.read(name).verify().sound

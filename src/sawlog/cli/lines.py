@@ -103,7 +103,8 @@ class Teller:
             case life.SessionForked():
                 return f"from {content.parent} at {content.at}"
             case life.HistoryRewound():
-                return f"back to event {content.to}: {self.text(content.reason)}"
+                ran = f" ({len(content.calls)} not undone)" if content.calls else ""
+                return f"back to event {content.to}{ran}: {self.text(content.reason)}"
             case life.HistoryTrimmed():
                 return (
                     f"{len(content.calls)} results as {content.form}: {self.text(content.reason)}"
