@@ -117,12 +117,6 @@ class Driver:
         lease = self._lease
         return lease.token if lease is not None else 0
 
-    @property
-    def fence(self) -> int:
-        """The number of the lease that this handle has; 0 without one."""
-        lease = self._lease
-        return lease.token if lease is not None else 0
-
     def release(self) -> None:
         """Give the lease back."""
         with self.lock:
