@@ -58,4 +58,8 @@ def extract(
         narrative=cut(one_line(last.text), NARRATIVE),
         summariser=EXTRACTIVE,
     )
-    return bounded(prose, past.contents, most, measure)
+    made = bounded(prose, past.contents, most, measure)
+    # Where the bound left none of the prose, code wrote it alone.
+    if made.narrative or any(line not in checkpoint.next for line in made.next):
+        return made
+    return replace(made, summariser=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sawlog.compaction.checking import check
 from sawlog.compaction.extractive import EXTRACTIVE, NARRATIVE, extract
 from sawlog.compaction.facts import known
 from tests.compaction.working import Working, said
@@ -78,3 +79,5 @@ def test_prose_goes_before_what_must_stay() -> None:
     made = extract(past, code, code.units)
     assert made.units <= code.units and made.constraints == code.constraints
     assert made.narrative == "" and made.next == ()
+    # Nothing of it is the summariser's, so code wrote it, and it counts.
+    assert made.summariser is None and check(past, made, made.units) == ()
