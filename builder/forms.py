@@ -231,7 +231,8 @@ def _synthetic(ref: Ref, contents: Contents, before: Entry | None) -> Entry:
     kind = str(args["kind"])
     content = contents.event(ref.seq).content
     assert isinstance(content, ToolRequested)
-    text = _SYNTHETIC[kind]
+    # What another release or a program calls a denial is one, too.
+    text = _SYNTHETIC.get(kind, _SYNTHETIC["denied"])
     because = args.get("because")
     if isinstance(because, int):
         reason = _reason(contents.event(because), contents)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from sawlog.builder.contents import Contents
-from sawlog.builder.forms import checkpoint_entry
+from sawlog.builder.forms import checkpoint_entries
 from sawlog.builder.measure import measure_of
 from sawlog.store.events.base import EventId, Named
 from sawlog.store.events.compaction import Checkpoint
@@ -56,7 +56,7 @@ def measured(checkpoint: Checkpoint, contents: Contents, measure: Named = MEASUR
     Raises BlobMissing, and UnknownNumber for a measure that is not installed.
     """
     checkpoint = replace(checkpoint, evidence=evidence_of(checkpoint))
-    units = measure_of(measure)(checkpoint_entry(checkpoint, contents))
+    units = sum(map(measure_of(measure), checkpoint_entries(checkpoint, contents)))
     return replace(checkpoint, units=units)
 
 

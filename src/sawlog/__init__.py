@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sawlog.work.plan import Plan
     from sawlog.work.session import Session
     from sawlog.work.step import Reply, Step
+    from sawlog.work.summarising import Provider
     from sawlog.work.toolrun import ToolRun
     from sawlog.work.tools import tool
 
@@ -47,6 +48,7 @@ __all__ = [
     "Kind",
     "Plan",
     "Profile",
+    "Provider",
     "Recorded",
     "RecordedStep",
     "Reply",
@@ -85,6 +87,7 @@ _EXPORTS: dict[str, str] = {
     "LOADING": "sawlog.work.loading",
     "Plan": "sawlog.work.plan",
     "Profile": "sawlog.builder.profiles",
+    "Provider": "sawlog.work.summarising",
     "Recorded": "sawlog.audit.recorded",
     "RecordedStep": "sawlog.audit.recorded",
     "Reply": "sawlog.work.step",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from sawlog.builder.contents import Contents
-from sawlog.builder.forms import checkpoint_entry
+from sawlog.builder.forms import checkpoint_entries
 from sawlog.builder.measure import measure_of
 from sawlog.builder.policy import Rules
 from sawlog.builder.state import State
@@ -197,8 +197,8 @@ class Compactor:
         return draft if isinstance(draft, tuple) else self._measured(draft, past.contents)
 
     def _measured(self, draft: Checkpoint, contents: Contents) -> Checkpoint:
-        entry = checkpoint_entry(draft, contents)
-        units = measure_of(self._rules.measure)(entry)
+        measure = measure_of(self._rules.measure)
+        units = sum(map(measure, checkpoint_entries(draft, contents)))
         return msgspec.structs.replace(draft, units=units)
 
     def _judged(self, past: Past, draft: Checkpoint) -> Reasons:

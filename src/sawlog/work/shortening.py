@@ -11,15 +11,16 @@ from sawlog.builder.measure import measure_of
 from sawlog.builder.policy import Rules
 from sawlog.builder.state import Ref
 from sawlog.store.content import TextPart
-from sawlog.store.errors import InvalidEvent, NotCompacted, quoted
+from sawlog.store.errors import ConfigError, InvalidEvent, NotCompacted, quoted
 from sawlog.store.events.base import EventId
 from sawlog.store.events.compaction import NoteClosed, NoteRecorded
 from sawlog.store.events.steps import AttemptRefused, PacketBuilt
 from sawlog.store.events.world import ObservationRecorded
-from sawlog.work.compacting import Compacted, Compactor, Wanted
+from sawlog.work.compacting import Compacted, Compactor, Prose, Wanted
+from sawlog.work.credentials import Credentials
 from sawlog.work.due import HOOK, Compaction, Hook, Route
 from sawlog.work.rewinding import Rewinding
-from sawlog.work.summarisers import ModelProse
+from sawlog.work.summarisers import ModelProse, ProviderBlock
 from sawlog.work.summarising import Provider
 
 NoteKind = Literal["constraint", "open", "next", "confirmed"]
@@ -29,6 +30,7 @@ class Shortening(Rewinding):
     """The part of a session that compacts. See `Session`."""
 
     _compactor: Compactor
+    credentials: Credentials
     _compaction: Compaction | None
     _given_up: int = 0
     """The seq at which a compaction that was due left packets as they were."""
@@ -81,11 +83,22 @@ class Shortening(Rewinding):
         compaction = self._compaction
         wanted = Wanted(trigger, route, budget, at, keep_user)
         summariser = summariser or (compaction.summariser if compaction is not None else None)
-        prose = None if summariser is None else ModelProse(self._driver, summariser)
-        done = self._compactor.compact(wanted, prose)
+        done = self._compactor.compact(wanted, self._prose(route, summariser))
         for hook in compaction.hooks if compaction is not None else ():
             self._tell_hook(hook, done)
         return done
+
+    def _prose(self, route: Route, summariser: Provider | None) -> Prose | None:
+        if route == "provider":
+            if summariser is None:
+                raise ConfigError(
+                    "the route provider needs to know whom to ask: give summariser=Provider(…)"
+                )
+            scrub = self.credentials.scrub
+            return ProviderBlock(self._driver, summariser, lambda text: scrub(text) != text)
+        if route == "rules" or summariser is None:
+            return None
+        return ModelProse(self._driver, summariser)
 
     def _tell_hook(self, hook: Hook, done: Compacted) -> None:
         said = hook(done)

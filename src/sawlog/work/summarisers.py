@@ -6,6 +6,9 @@ again, until one unit is left; another error is tried again a few times (CONTRAC
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 from msgspec.structs import replace
 
 from sawlog.builder.build import Sending
@@ -13,21 +16,22 @@ from sawlog.builder.packet import Request
 from sawlog.builder.policy import borders
 from sawlog.compaction.answering import Refusal, merged, read_answer
 from sawlog.compaction.asking import MODEL, request_for
+from sawlog.compaction.blocks import block_of, compactor_of, request_for_block
 from sawlog.compaction.past import Past
 from sawlog.store.errors import ConfigError, quoted
-from sawlog.store.events.base import Payload
+from sawlog.store.events.base import Named, Payload
 from sawlog.store.events.compaction import Checkpoint, CompactionAnswered, CompactionAsked
 from sawlog.work.driver import Driver
-from sawlog.work.summarising import Answered, Provider, Summariser, ask
+from sawlog.work.summarising import AGAIN, Answered, Provider, Summariser, ask
 
 TRIES = 3
-"""Times in a row that an error other than a request too long is met, before it is given up."""
+"""Times that a function is asked the same before it is given up."""
 
 Reasons = tuple[tuple[str, str], ...]
 
 
-class ModelProse:
-    """Asks a model for the prose of a checkpoint; made for one compaction of one session."""
+class _Asks:
+    """Asks one summariser for one session; every request and answer is in the log."""
 
     def __init__(
         self, driver: Driver, summariser: Provider | Summariser, sending: Sending | None = None
@@ -37,42 +41,30 @@ class ModelProse:
                 raise ConfigError("a summariser that is a function needs to know its API: give one")
             sending = summariser.sending()
         self._driver = driver
+        self._retries = TRIES - 1
+        if isinstance(summariser, Provider):
+            # Each try is asked for here, so that each is in the log.
+            self._retries, summariser = summariser.retries, replace(summariser, retries=0)
         self._summariser = summariser
         self._sending = sending
         self._asked = 0
 
-    def __call__(self, past: Past, known: Checkpoint, faults: Reasons) -> Checkpoint | Reasons:
-        """The checkpoint with the model's prose, or why there is none. Raises ConfigError."""
-        skipped = tries = 0
-        places = borders(past.region.entries)
-        while True:
-            region = past.region
-            entries = region.entries[places[skipped] :] if skipped else region.entries
-            shortened = replace(past, region=replace(region, entries=entries))
-            asked = request_for(shortened, known, self._sending, faults)
-            answered = self._one(asked.request, asked.instruction)
-            if answered.overflowed:
-                if skipped + 1 >= len(places):
-                    return (("summariser_overflow", "one unit is too long for it"),)
-                skipped, tries = skipped + 1, 0
-                continue
-            if answered.error:
-                tries += 1
-                if tries >= TRIES or isinstance(self._summariser, Provider):
-                    return (("summariser_failed", f"{answered.error}: {answered.message}"[:300]),)
-                continue
-            found = read_answer(answered.text)
-            if isinstance(found, Refusal):
-                return found.codes
-            return merged(past, known, found, asked.evidence)
+    def _answer(self, request: Request, summariser: Named, instruction: str) -> Answered:
+        """The answer to a request, after as many tries as may help."""
+        for tried in range(self._retries + 1):
+            answered = self._once(request, summariser, instruction)
+            if answered.error not in AGAIN or tried == self._retries:
+                return answered
+            time.sleep(min(8.0, 0.25 * 2.0**tried))
+        raise AssertionError("unreachable")
 
-    def _one(self, request: Request, instruction: str) -> Answered:
+    def _once(self, request: Request, summariser: Named, instruction: str) -> Answered:
         self._asked += 1
         header = self._sending.header
         self._append(
             CompactionAsked(
                 attempt=self._asked,
-                summariser=MODEL,
+                summariser=summariser,
                 instruction=instruction,
                 api=header.api,
                 model=header.model,
@@ -90,6 +82,60 @@ class ModelProse:
 
     def _append(self, payload: Payload) -> None:
         self._driver.append([self._driver.new(payload, "harness")])
+
+
+class ModelProse(_Asks):
+    """Asks a model for the prose of a checkpoint: the local route."""
+
+    def __call__(self, past: Past, known: Checkpoint, faults: Reasons) -> Checkpoint | Reasons:
+        """The checkpoint with the model's prose, or why there is none. Raises ConfigError."""
+        skipped = 0
+        places = borders(past.region.entries)
+        while True:
+            region = past.region
+            entries = region.entries[places[skipped] :] if skipped else region.entries
+            shortened = replace(past, region=replace(region, entries=entries))
+            asked = request_for(shortened, known, self._sending, faults)
+            answered = self._answer(asked.request, MODEL, asked.instruction)
+            if answered.overflowed and skipped + 1 < len(places):
+                skipped += 1  # the oldest unit goes, with all its pairs
+                continue
+            if answered.error:
+                return _failed(answered)
+            found = read_answer(answered.text)
+            if isinstance(found, Refusal):
+                return found.codes
+            return merged(past, known, found, asked.evidence)
+
+
+class ProviderBlock(_Asks):
+    """Asks a provider to compact by itself: its block heads the packet, code fills the data."""
+
+    def __init__(
+        self, driver: Driver, provider: Provider, is_secret: Callable[[str], bool]
+    ) -> None:
+        super().__init__(driver, provider)
+        self._is_secret = is_secret
+
+    def __call__(self, past: Past, known: Checkpoint, faults: Reasons) -> Checkpoint | Reasons:
+        """The checkpoint with the provider's block, or why there is none. Raises ConfigError."""
+        by = compactor_of(self._sending)
+        answered = self._answer(request_for_block(past, self._sending).request, by, "")
+        if answered.error:
+            return _failed(answered)
+        block = block_of(answered.parts)
+        if block is None:
+            return (("no_block", "the provider gave no compaction"),)
+        source = block.source if isinstance(block.source, str) else ""
+        if self._is_secret(source):
+            return (("withheld", "its block holds a secret"),)
+        return replace(known, block=block, summariser=by)
+
+
+def _failed(answered: Answered) -> Reasons:
+    if answered.overflowed:
+        return (("summariser_overflow", "one unit alone is too long for it"),)
+    return (("summariser_failed", f"{answered.error}: {answered.message}"[:300]),)
 
 
 def provider_named(name: str) -> Provider | None:
