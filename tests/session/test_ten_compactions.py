@@ -126,14 +126,14 @@ def round_of(s: Session, api: str, client: Any, number: int) -> None:
 def check_carried(before: Checkpoint | None, after: Checkpoint, events: dict[str, Event]) -> None:
     """Each open item and constraint is there still, or closed by an event that the log holds."""
     closed = {one.id: one for one in after.closed}
-    for old in () if before is None else (*before.open, *before.constraints):
+    held = () if before is None else (*before.open, *before.constraints)
+    for old in held:
         if old.id in {one.id for one in (*after.open, *after.constraints)}:
             assert old.id not in closed
             continue
         assert closed[old.id].refs and all(ref in events for ref in closed[old.id].refs), old
     # What is closed is told once, and never of what nobody had open.
-    known = {one.id for one in (*before.open, *before.constraints)} if before is not None else set()
-    assert set(closed) <= known
+    assert set(closed) <= {one.id for one in held}
 
 
 def check_lines(one: Checkpoint, events: dict[str, Event]) -> None:
