@@ -164,7 +164,14 @@ HOUSE: dict[str, Room] = {
     ),
     "face": Room(
         ("__init__.py", "errors.py"),
-        ("session", "builder", "builder selection", "store values", "store/objects.py"),
+        (
+            "session",
+            "summariser",
+            "builder",
+            "builder selection",
+            "store values",
+            "store/objects.py",
+        ),
     ),
     # The command's own agent, in a process that can be killed.
     "demo": Room(("demo/*",), ("session", "store values", "store log", "msgspec")),

@@ -19,6 +19,7 @@ from sawlog.store.events.compaction import (
     CompactionAsked,
     CompactionRefused,
 )
+from sawlog.work.due import Route
 from sawlog.work.session import Session
 from sawlog.work.summarising import Provider
 from tests.session.agents import SYSTEM, TOOLS, client_of, next_step, opened, params, sound
@@ -118,6 +119,7 @@ def test_a_model_writes_the_prose_and_all_of_it_is_in_the_log(log: AgentLog, api
 
 def test_a_summariser_that_fails_leaves_it_to_code(log: AgentLog) -> None:
     """CASES 40: nothing is forgotten."""
+    script: list[Reply | HttpError]
     script = [*turn(0), *turn(1), *turn(2), HttpError(500), HttpError(500), Reply("no json"),
               Reply("Go on.")]  # fmt: skip
     with FakeProvider(script) as fake, log.session("task") as s:
@@ -136,6 +138,7 @@ def test_a_summariser_that_fails_leaves_it_to_code(log: AgentLog) -> None:
 def test_a_request_too_long_for_the_summariser_leaves_its_oldest_unit_out(log: AgentLog) -> None:
     """CONTRACTS S3-18: unit by unit, pairs whole, until it fits."""
     too_long = HttpError(400, "too long", code="context_length_exceeded")
+    script: list[Reply | HttpError]
     script = [*turn(0), *turn(1), *turn(2), too_long, too_long, Reply(answer("")), Reply("Go on.")]
     with FakeProvider(script) as fake, log.session("task") as s:
         worked(s, "openai-chat", fake)
@@ -175,7 +178,8 @@ def test_the_provider_s_own_block_heads_the_packet(log: AgentLog, api: str) -> N
 
 def test_every_route_compacts_the_same_session_and_replays(tmp_path: Path) -> None:
     bodies: dict[str, list[bytes]] = {}
-    for route in ("rules", "local", "provider"):
+    routes: tuple[Route, ...] = ("rules", "local", "provider")
+    for route in routes:
         script = [*turn(0), *turn(1), *turn(2), Reply("a summary of its own"), Reply("Go on.")]
         if route != "provider":
             del script[6]
@@ -187,7 +191,7 @@ def test_every_route_compacts_the_same_session_and_replays(tmp_path: Path) -> No
             api = "openai-responses"
             worked(s, api, fake)
             given = provider(api, fake) if route == "provider" else None
-            done = s.compact(budget=2000, keep_user=0, route=route, summariser=given)  # type: ignore[arg-type]
+            done = s.compact(budget=2000, keep_user=0, route=route, summariser=given)
             assert done.route == route
             s.user("and now?")
             step = next_step(s, api)
