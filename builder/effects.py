@@ -17,7 +17,7 @@ from sawlog.store.event import Event
 from sawlog.store.events.base import EventId
 from sawlog.store.events.conversation import ToolFinished, ToolStarted
 from sawlog.store.events.effects import EffectIntended, EffectReconciled, EffectSettled
-from sawlog.store.events.lifecycle import SessionForked
+from sawlog.store.events.lifecycle import HistoryRewound, SessionForked
 from sawlog.store.text import Text
 
 UNKNOWN = "unknown"
@@ -28,8 +28,8 @@ NOT_DONE = "not_done"
 SIDE_EFFECT = "side_effect"
 
 TYPES = frozenset(
-    "effect.intended effect.reconciled effect.settled session.forked tool.finished "
-    "tool.started".split()
+    "effect.intended effect.reconciled effect.settled history.rewound session.forked "
+    "tool.finished tool.started".split()
 )
 """The types of the events that say anything of effects; others need not be read."""
 
@@ -56,9 +56,11 @@ class Effects(msgspec.Struct, frozen=True):
     """The effects of a session as of one event: of whole calls, and of those inside runs by key.
 
     `starts` are by the event id of the request, or by call id where a start names no more.
+    `rewound` is the seq of the newest rewind (0: none), which may have opened a call again.
     """
 
     seq: int = 0
+    rewound: int = 0
     starts: dict[Text, Effect] = msgspec.field(default_factory=dict[Text, Effect])
     inside: dict[Text, Effect] = msgspec.field(default_factory=dict[Text, Effect])
 
@@ -77,7 +79,8 @@ class Effects(msgspec.Struct, frozen=True):
 def read(events: Iterable[Event], before: Effects | None = None) -> Effects:
     """The effects after these events, which follow those that `before` was read from."""
     before = before or Effects()
-    starts, inside, seq = dict(before.starts), dict(before.inside), before.seq
+    starts, inside = dict(before.starts), dict(before.inside)
+    seq, rewound = before.seq, before.rewound
     for event in events:
         seq = event.seq
         match event.content:
@@ -94,12 +97,14 @@ def read(events: Iterable[Event], before: Effects | None = None) -> Effects:
                 _settle(inside, key, outcome, seq, receipt)
             case EffectReconciled(key=key, outcome=outcome, receipt=receipt):
                 _reconcile(starts, inside, key, outcome, seq, receipt)
+            case HistoryRewound():
+                rewound = event.seq
             case SessionForked():
                 # What was tried up to here is the parent's to find out.
                 starts, inside = {}, {}
             case _:
                 pass
-    return Effects(seq, starts, inside)
+    return Effects(seq, rewound, starts, inside)
 
 
 def _again(old: Effect | None, new: Effect) -> Effect:

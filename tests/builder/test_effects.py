@@ -93,7 +93,8 @@ def test_what_is_known_says_since_when_and_by_which_event() -> None:
 def test_every_type_that_says_anything_is_named() -> None:
     assert {kind.name for kind in CORE} >= TYPES
     said = (START, ToolFinished("c"), MAIL, EffectSettled("c:mail"), EffectReconciled("c:mail"))
-    assert {one.type for one in events(*said, SessionForked("", 0, ""))} == TYPES
+    cuts = (SessionForked("", 0, ""), HistoryRewound(0))
+    assert {one.type for one in events(*said, *cuts)} == TYPES
 
 
 CALLS = st.sampled_from(("c", "d"))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import sawlog
 from sawlog.agentlog import AgentLog
+from sawlog.importing import import_path
 from sawlog.providers.fake import Call
 from sawlog.store.content import TextPart
 from sawlog.store.errors import Conflict, EffectUnknown, NotEntered, ToolError
@@ -33,6 +35,7 @@ from tests.session.agents import (
     told,
     types,
 )
+from tests.session.foreign_files import TURNS, beginning, lines
 from tests.session.tasks import calls_of
 from tests.session.tasks import run as run_task
 
@@ -545,3 +548,44 @@ with sawlog.open(sys.argv[1]) as log:
         s.acquire()
         assert [kind for kind, _, _ in results(s)] == ["result", "result"]
     sound(log, "task")
+
+
+def test_a_call_whose_result_was_taken_back_is_resolved_each_time(log: AgentLog) -> None:
+    with log.session("task") as s:
+        one(s, "breaks", {"why": "no"}, tools=ODD)
+        s.tool(again(s)).start()
+        at = log.find("task").head
+    for told_now in ("first", "second"):
+        with log.session("task") as s:
+            [action] = s.recover().next
+            assert action.do == "ask"
+            for _ in range(2):
+                s.resolve(action, told_now, by="somebody")
+            assert results(s) == [("result", "ok", told_now)]
+            s.rewind(to=at)
+    with log.session("task") as s:
+        [action] = s.recover().next
+        assert (action.do, action.why) == ("ask", "it was done, and its result left the history")
+        with pytest.raises(EffectUnknown, match="its result left the history"):
+            s.run(action)
+    sound(log, "task")
+
+
+def test_of_an_imported_call_nobody_knows_whether_it_was_begun(
+    log: AgentLog, tmp_path: Path
+) -> None:
+    rows = lines(TURNS)
+    at = next(at for at, row in enumerate(rows) if b'"function_call"' in row)
+    (file,) = import_path(log, beginning(TURNS, tmp_path, at + 1))
+    with log.resume(file.session) as s:
+        plan = s.recover()
+        assert (plan.not_started, plan.unknown) == ((), ())
+        assert {action.do for action in plan.next} == {"ask"}
+        assert "does not say whether it was begun" in plan.next[0].why
+        for action in plan.next:
+            s.resolve(action, "found out", by="somebody")
+        assert s.recover().next == ()
+        step = next_step(s, "openai-chat")
+        assert {e.text for e in step.packet.entries if e.kind == "result"} >= {"found out"}
+        step.abandon()
+    assert log.read(file.session).verify().sound

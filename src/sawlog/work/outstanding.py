@@ -40,9 +40,12 @@ class Calls:
     def of(self, one: Waiting) -> Call | None:
         """The call; None where its request was erased."""
         if one.id not in self._made:
-            event = self._window.event(one.seq)
-            self._made[one.id] = self._call(event)
+            self._made[one.id] = self._call(self.request(one))
         return self._made[one.id]
+
+    def request(self, one: Waiting) -> Event:
+        """The event that asked for it."""
+        return self._window.event(one.seq)
 
     def called(self, event_id: str) -> tuple[Call | None, str]:
         """The open call of that id (None: packets ask for it no more), and its tool's name."""
@@ -120,7 +123,7 @@ def actions(
         if call is None:
             continue
         mine = [each for each in inner if each.event_id == one.id]
-        action = _action(one, call, read, mine, who)
+        action = _action(one, call, calls, read, mine, who)
         if action is not None:
             yield action
     open_calls = {each.id for each in state.waiting if not each.denied}
@@ -134,8 +137,18 @@ def actions(
             yield Action("run" if safe else "ask", each.key, why, each.call)
 
 
+def is_foreign(request: Event) -> bool:
+    """True of a call that an import brought: no start of it can stand in the log."""
+    return request.source.startswith("import:")
+
+
 def _action(
-    one: Waiting, call: Call, read: Gathered, inner: list[UnknownEffect], who: Driven
+    one: Waiting,
+    call: Call,
+    calls: Calls,
+    read: Gathered,
+    inner: list[UnknownEffect],
+    who: Driven,
 ) -> Action | None:
     """What is safe to do about an open call; None when the model was told and asks again itself."""
     approved = read.approved.get(one.id, 0)
@@ -145,6 +158,8 @@ def _action(
     if not one.started:
         if one.gone and not approved:
             return None
+        if is_foreign(calls.request(one)) and not approved:
+            return Action("ask", one.id, "its file does not say whether it was begun", call)
         return Action("run", one.id, "it was never started", call)
     if start is not None and who.runs(one.id, read.fences[start.since]):
         return Action("wait", one.id, "it is under way", call)

@@ -30,6 +30,7 @@ from sawlog.work.credentials import Credentials
 from sawlog.work.driven import Driven, driven
 from sawlog.work.effecting import EffectLog
 from sawlog.work.isolating import Isolating
+from sawlog.work.outstanding import is_foreign
 from sawlog.work.plan import Action, AwaitedApproval, Plan, UnknownEffect, Written
 from sawlog.work.recovering import plan_of
 from sawlog.work.toolrun import ToolRun, shown_as
@@ -153,9 +154,11 @@ class Resolving(Isolating):
         with driver.lock:
             while True:
                 state = driver.catch_up()
-                start = self._effects.known(asked.seq).starts.get(asked.id)
-                keys = [f"effect.resolved {start.since if start else 0} {asked.id}", ""]
-                keys[1] = f"{keys[0]} result"
+                known = self._effects.known(asked.seq)
+                start = known.starts.get(asked.id)
+                # Run or taken back since, it is another outcome that is told.
+                since = f"{start.since if start else 0} {known.rewound}"
+                keys = [f"effect.{what} {since} {asked.id}" for what in ("resolved", "result")]
                 if self._log.by_event_id(driver.row, keyed_id(keys[0])) is None:
                     self._resolvable(asked, start)
                 status = "error" if error else "ok"
@@ -254,7 +257,7 @@ class Resolving(Isolating):
         assert isinstance(content, ToolRequested)
         call = Call.of(cast("Declares", self), asked.id, asked.step, content, self._driver.window)
         self.checks.askable(call)
-        if not waiting.started:
+        if not waiting.started and not is_foreign(asked):
             raise ToolError(
                 f"the call {asked.id} of {call.name!r} was never started, so that nothing came of "
                 "it: run it, as in s.run(call)"
