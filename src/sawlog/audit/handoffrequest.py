@@ -71,6 +71,16 @@ class Handoff(msgspec.Struct, frozen=True):
         return self.request.body
 
     @property
+    def path(self) -> str:
+        """Where it goes, behind the host and base of the client."""
+        return self.request.path
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The HTTP headers that are part of it; those of the client, such as its key, are not."""
+        return dict(self.request.headers)
+
+    @property
     def left_out(self) -> tuple[Note, ...]:
         """The notes on what does not go at all, such as what another provider sealed."""
         return tuple(note for note in self.notes if note.what == "left_out")
