@@ -15,8 +15,9 @@ from sawlog.builder.contents import text_of
 from sawlog.builder.draft import Refusal
 from sawlog.builder.manifest import expand
 from sawlog.builder.profiles import Profile, profile_named, profile_of
-from sawlog.builder.projector import entry_count, fold
+from sawlog.builder.projector import FOLD, entry_count, fold, fold_all
 from sawlog.builder.replay import Replayed, replayed, sent_under
+from sawlog.builder.snapshot import CODEC, decode
 from sawlog.builder.state import Ref, State
 from sawlog.store.directory import SessionRow
 from sawlog.store.envelope import UNKNOWN_TIME
@@ -144,7 +145,9 @@ class Recorded:
         from sawlog.work.recovering import Undeclared, plan_of
 
         row = self.log.get(self.row)
-        state = self.state_at(row.head)
+        found = self.log.snapshot_get(row, fold=FOLD, layout=CODEC, upto=row.head)
+        state = decode(found.data) if found is not None else State()
+        state = fold_all(state, self.events(state.seq, row.head))
         who = driven(self.log, row)
         return plan_of(self.log, row, state, self._window, Undeclared(), who, root=root)
 
