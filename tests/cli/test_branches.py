@@ -127,6 +127,7 @@ def grown(store: str) -> None:
     """A family: forks of forks, a child, an heir, rewinds, a compaction."""
     with open_log(store) as log:
         with log.session("task") as s:
+            s.offer("The limit is 40.", channel="verified_fact", source_id="limit")
             worked(s, 2)
             s.rewind(step=1, reason="a dead end")
             worked(s, 3)
@@ -189,3 +190,41 @@ def test_looking_at_a_tree_writes_nothing(file_store: str) -> None:
     before = Path(file_store).read_bytes()
     assert sawlog("--store", file_store, "tree", "-").code == 0
     assert Path(file_store).read_bytes() == before
+
+
+# --- every look at a branch -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["task", "other", "task/heir"])
+def test_every_look_works_on_every_branch(name: str, file_store: str, tmp_path: Path) -> None:
+    grown(file_store)
+
+    def run(*arguments: object, code: int = 0) -> str:
+        done = sawlog("--store", file_store, *arguments)
+        assert done.code == code, (arguments, done.text, done.err)
+        return done.text
+
+    assert "rewound by event" in run("tree", name)
+    with read(file_store) as log:
+        last = log.read(name).last_step()
+    for step in range(1, last + 1):
+        assert run("packet", f"{name}@{step}", "--raw")
+        run("why", f"{name}@{step}", "result of run_tests")
+    run("show", name, "--all")
+    run("show", f"{name}@{last}")
+    run("diff", f"{name}@1", f"{name}@{last}")
+    same = run("what-if", name, "--policy", "default")
+    assert f"{last} steps" in same, same
+    assert ("rewound" in run("cache", name)) == (name != "other")
+    run("stale", name)
+    assert "unknown" not in run("recover", name)
+    run("verify", name)
+    assert "The limit is 40." in run("case", f"{name}@{last}")
+    exported = tmp_path / "session.jsonl"
+    run("export", name, "--output", exported)
+    again = tmp_path / "again.db"
+    assert sawlog("--store", again, "import", exported).code == 0
+    assert sawlog("--store", again, "verify", "--all").code == 0
+    for step in (1, last):
+        mine = sawlog("--store", file_store, "packet", f"{name}@{step}", "--raw").out
+        assert sawlog("--store", again, "packet", f"-@{step}", "--raw").out == mine

@@ -10,12 +10,14 @@ import pytest
 import sawlog
 from sawlog.agentlog import AgentLog
 from sawlog.builder.branching import attended
+from sawlog.importing import import_path
 from sawlog.store.errors import ConfigError, Conflict, InvalidEvent, NoSession, NoStep
 from sawlog.store.events.lifecycle import SessionForked
 from sawlog.store.exchange import export, load
 from sawlog.work.session import Session
 from tests.session.agents import next_step, sound, talker, types
 from tests.session.branches import asking, own_rows, packets, same_state, stepped, worked
+from tests.session.foreign_files import each_file
 
 
 def shown(s: Session) -> list[str]:
@@ -241,3 +243,33 @@ def test_the_helper_gives_states_to_rewinds_alone(log: AgentLog) -> None:
         worked(s, 2)
     events = list(log.read("task").as_stored())
     assert list(attended(events, lambda _: pytest.fail("nothing is rewound"), None)) == events
+
+
+# --- imports --------------------------------------------------------------------------------------
+
+
+@each_file
+def test_an_import_is_forked_and_rewound_at_any_of_its_steps(file: Path, log: AgentLog) -> None:
+    """What the file shows of a step is the last thing that stands; its reply is another's."""
+    one = import_path(log, file)[0]
+    recorded = log.read(one.session)
+    steps = [step for step in (1, one.steps // 2, one.steps) if step]
+    for step in dict.fromkeys(steps):
+        at = recorded.place(step)
+        with log.fork(one.session, step=step, name=f"at {step}") as c:
+            assert log.find(c.id).base == at
+            c.user("another way")
+            assert next_step(c, "openai-chat").number == log.read(c.id).last_step()
+            same_state(log, c)
+        sound(log, f"at {step}")
+        with log.fork(one.session, name=f"whole {step}") as c:
+            try:
+                back = c.rewind(step=step)
+            except InvalidEvent as error:  # the file rewinds past it itself
+                assert "left: fork the session" in str(error)
+                continue
+            assert back.to == at and all(one.seq <= at for one in c.state.news)
+            c.user("another way")
+            next_step(c, "openai-chat")
+            same_state(log, c)
+        sound(log, f"whole {step}")
