@@ -44,3 +44,7 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True):
                 raise ConfigError(f"compaction {name}={quoted(value)}: give 0 to {most}")
         if self.route not in get_args(Route):
             raise ConfigError(f"there is no route {quoted(self.route)}: use rules, local, provider")
+        if self.route == "provider" and self.summariser is None:
+            raise ConfigError(
+                "the route provider needs to know whom to ask: give summariser=Provider(…)"
+            )

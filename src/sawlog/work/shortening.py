@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, get_args
 
-from sawlog.builder.arrange import Arrangement
-from sawlog.builder.forms import show
-from sawlog.builder.measure import measure_of
 from sawlog.builder.policy import Rules
-from sawlog.builder.state import Ref
 from sawlog.store.content import TextPart
 from sawlog.store.errors import ConfigError, InvalidEvent, NotCompacted, quoted
 from sawlog.store.events.base import EventId
 from sawlog.store.events.compaction import NoteClosed, NoteRecorded
-from sawlog.store.events.steps import AttemptRefused, PacketBuilt
 from sawlog.store.events.world import ObservationRecorded
 from sawlog.work.compacting import Compacted, Compactor, Prose, Wanted
 from sawlog.work.credentials import Credentials
 from sawlog.work.due import HOOK, Compaction, Hook, Route
+from sawlog.work.pressure import Pressure
 from sawlog.work.rewinding import Rewinding
 from sawlog.work.summarisers import ModelProse, ProviderBlock
 from sawlog.work.summarising import Provider
@@ -32,8 +28,7 @@ class Shortening(Rewinding):
     _compactor: Compactor
     credentials: Credentials
     _compaction: Compaction | None
-    _given_up: int = 0
-    """The seq at which a compaction that was due left packets as they were."""
+    _pressure: Pressure
 
     # --- notes ------------------------------------------------------------------------------------
 
@@ -117,7 +112,7 @@ class Shortening(Rewinding):
         compaction = self._compaction
         if compaction is None:
             return
-        trigger, budget = self._due(compaction, rules)
+        trigger, budget = self._pressure.due(compaction, rules)
         if not trigger:
             return
         try:
@@ -125,72 +120,7 @@ class Shortening(Rewinding):
         except NotCompacted:
             if trigger == "overflow":
                 raise
-            # The policy's own cut still bounds the packet; it is tried again when there is more.
-            self._given_up = self._driver.load().sent_at
-
-    def _due(self, compaction: Compaction, rules: Rules) -> tuple[str, int]:
-        """Which trigger asks for a compaction now, and the budget for what is left."""
-        state = self._driver.load()
-        if not state.sent_at:
-            return "", 0
-        packet = self._driver.window.event(state.sent_at).content
-        if not isinstance(packet, PacketBuilt) or state.checkpoint > state.sent_at:
-            return "", 0
-        taken = sum(units for _, units in packet.counts)
-        fixed = dict(packet.counts).get("fixed", 0)
-        if compaction.overflow and self._overflowed(state.sent_at, state.seq):
-            return "overflow", max(1, (taken - fixed) // 2)
-        if self._given_up == state.sent_at:
-            return "", 0
-        calibrated = rules.calibrated(state.per_mille)
-        room = calibrated.window - calibrated.reserve
-        if compaction.at and calibrated.window:
-            taken += self._news_units(rules)
-            if taken * 1000 >= room * compaction.at:
-                return "ratio", max(1, room - fixed)
-        if compaction.steps and self._steps_since(state.checkpoint) >= compaction.steps:
-            return "steps", max(1, room - fixed) if calibrated.window else 0
-        return "", 0
-
-    def _overflowed(self, sent_at: int, head: int) -> bool:
-        for seq in range(sent_at + 1, head + 1):
-            content = self._driver.window.event(seq).content
-            if isinstance(content, AttemptRefused) and content.kind == "context_overflow":
-                return True
-        return False
-
-    def _steps_since(self, checkpoint: int) -> int:
-        state = self._driver.load()
-        before = 0
-        if checkpoint:
-            begun = self._driver.window.event(checkpoint)
-            before = begun.step or self._step_at(checkpoint)
-        return state.step - before
-
-    def _step_at(self, seq: int) -> int:
-        """The step of the packet that the compaction before that seq was measured in."""
-        from sawlog.store.events.compaction import Checkpoint, CompactionStarted
-
-        content = self._driver.window.event(seq).content
-        if not isinstance(content, Checkpoint):
-            return 0
-        begun = self._event(bytes.fromhex(content.started))
-        started = self._log.registry.decode(begun) if begun is not None else None
-        if isinstance(started, CompactionStarted) and started.packet:
-            return self._driver.window.event(started.packet).step
-        return 0
-
-    def _news_units(self, rules: Rules) -> int:
-        measure = measure_of(rules.measure)
-        total = 0
-        before = None
-        refs: list[Ref] = []
-        for unit in Arrangement().entries(self._driver.load()):
-            refs.extend(unit)
-        for ref in refs:
-            before = show(ref, self._driver.window, before)
-            total += measure(before)
-        return total
+            self._pressure.gave_up(rules)
 
 
 def _is_name(name: object) -> bool:

@@ -189,7 +189,7 @@ class Stepper:
         ahead = driver.as_events(state, before)
         driver.window.hold(ahead)
         folded = fold_all(state, ahead)
-        if self._cache.assembly is None:
+        if self._cache.assembly is None or folded.cuts:
             driver.window.prefetch(folded.sent)
         result = build(
             folded,
