@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sawlog.work.due import Compaction
     from sawlog.work.loading import LOADING, just_in_time
     from sawlog.work.plan import Plan
+    from sawlog.work.rewinding import Rewound
     from sawlog.work.session import Session
     from sawlog.work.step import Reply, Step
     from sawlog.work.summarising import Provider
@@ -53,6 +54,7 @@ __all__ = [
     "RecordedStep",
     "Reply",
     "Retention",
+    "Rewound",
     "Rules",
     "SawlogError",
     "Sensitivity",
@@ -92,6 +94,7 @@ _EXPORTS: dict[str, str] = {
     "RecordedStep": "sawlog.audit.recorded",
     "Reply": "sawlog.work.step",
     "Retention": "sawlog.builder.item",
+    "Rewound": "sawlog.work.rewinding",
     "Rules": "sawlog.builder.policy",
     "SawlogError": "sawlog.store.errors",
     "Sensitivity": "sawlog.builder.item",
