@@ -82,6 +82,26 @@ def test_system_texts_that_stay_are_not_joined_over_what_was_said_between() -> N
     assert built.parts[:2] == (Run("system", 1, 1), Run("system", 3, 3))
 
 
+def test_tools_that_hold_no_more_are_not_spanned_either() -> None:
+    """They stood in force then, and so were nothing that was left out."""
+
+    def tools(name: str) -> ToolsChanged:
+        source = f'{{"name":"{name}","description":"","parameters":{{"type":"object"}}}}'
+        return ToolsChanged((Tool(name, source),))
+
+    log = Story().run("U").log
+    log.append(tools("old"), source="harness")
+    Story(log).run("U2 P A[]")
+    log.append(tools("new"), source="harness")
+    Story(log).run("U3 P A[]")
+    log.append(HistoryRewound(3))
+    Story(log).run("U4")
+    parts = log.packet().parts
+    assert parts[0] == Run("tools", log.state.tools[0], log.state.tools[0])
+    last = log.state.seq - 1
+    assert parts[1:] == (Run("history", 1, 1), Run("history", 3, 3), Run("history", last, last))
+
+
 def test_trims_and_told_texts_are_those_of_then() -> None:
     log = Story().run("U P A[c1] R1 P A[] U2").log
     to = log.state.seq
