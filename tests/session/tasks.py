@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 import anthropic
@@ -39,15 +39,18 @@ async def begun(s: AsyncSession, api: str = "openai-chat") -> AsyncStep:
     return await step_of(s, api)
 
 
-async def calls_of(s: AsyncSession, count: int) -> tuple[Asked, ...]:
-    """A step whose reply asks for so many calls."""
-    await s.tools(TOOLS)
+async def calls_of(
+    s: AsyncSession, count: int, tools: Sequence[Any] = TOOLS[:1]
+) -> tuple[Asked, ...]:
+    """A step whose reply asks for so many calls, of these tools in turn."""
+    await s.tools(tools)
+    names = [tool.__name__ for tool in tools]
     await s.user("go")
     asked = [
         {
             "id": f"call_{n}",
             "type": "function",
-            "function": {"name": "read_file", "arguments": json.dumps({"path": str(n)})},
+            "function": {"name": names[n % len(names)], "arguments": json.dumps({"path": str(n)})},
         }
         for n in range(count)
     ]

@@ -8,7 +8,6 @@ import threading
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from sawlog.agentlog import AgentLog
 from sawlog.providers.fake import FakeProvider
@@ -108,11 +107,10 @@ def test_functions_are_awaited_or_run_in_a_thread_of_their_own(log: AgentLog) ->
     async def work() -> None:
         where.set("here")
         async with log.asession("task") as s:
-            calls = await calls_of(s, 2)
-            await s.tools([sleeps, blocks])
+            calls = await calls_of(s, 2, [sleeps, blocks])
             async with asyncio.TaskGroup() as tasks:
-                for call, name in zip(calls, ("sleeps", "blocks"), strict=True):
-                    tasks.create_task(act(s, replace(call, name=name)))
+                for call in calls:
+                    tasks.create_task(act(s, call))
 
     async def act(s: AsyncSession, call: Asked) -> None:
         async with s.tool(call) as tool:
