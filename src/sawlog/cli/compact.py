@@ -2,44 +2,59 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from sawlog.cli import place
 from sawlog.cli.output import first_line, say, table, visible, write_json
+from sawlog.cli.quick import whole_number
 from sawlog.cli.show import Json, SessionName
+
+if TYPE_CHECKING:
+    from sawlog.store.errors import NotCompacted
+    from sawlog.work.compacting import Compacted
+    from sawlog.work.due import Route
+    from sawlog.work.summarising import Provider
+
+_EXTRACTIVE = "extractive"
 
 
 def compact(
     context: typer.Context,
     name: SessionName,
     budget: Annotated[
-        int,
+        str,
         typer.Option(
             metavar="N",
-            min=0,
             help="Units (about tokens) that the history may take afterwards; 0: as few as can be.",
         ),
-    ] = 0,
+    ] = "0",
     route: Annotated[
-        Literal["rules", "local", "provider"],
-        typer.Option(help="Who writes: code alone, a summariser, or the provider itself."),
+        str,
+        typer.Option(
+            metavar="rules|local|provider",
+            help="Who writes: code alone, a summariser, or the provider itself.",
+        ),
     ] = "local",
     summarizer: Annotated[
         str,
         typer.Option(
-            metavar="extractive|PROVIDER/MODEL",
+            metavar="extractive|API/MODEL",
             help="Who writes the prose: code (offline), or a model, with the key from the "
             "environment.",
         ),
-    ] = "extractive",
+    ] = _EXTRACTIVE,
     keep_user: Annotated[
-        int | None,
+        str,
         typer.Option(
-            "--keep-user", metavar="N", min=0, help="Units of the user's messages that stay."
+            "--keep-user",
+            metavar="N",
+            help="Units that the user's older messages may go on taking.  [default: 20 % of the "
+            "budget, 2000 without one]",
+            show_default=False,
         ),
-    ] = None,
+    ] = "",
     as_json: Json = False,
 ) -> None:
     """Put a checkpoint in the place of a session's older history.
@@ -49,42 +64,81 @@ def compact(
     can give way, packets stay as they are, the reason is named and the exit code is 1. Old packets
     never change: every recorded step still replays.
 
+    A session that somebody drives just now is theirs: the exit code is 3.
+
     \b
       sawlog compact fix-refund --budget 20000
+      sawlog compact fix-refund --summarizer anthropic/claude-sonnet-4-5
       sawlog compact - --route rules --json
     """
     from sawlog.store.errors import NotCompacted
-    from sawlog.work.summarisers import provider_named
 
+    units = whole_number("--budget", budget)
+    kept = whole_number("--keep-user", keep_user) if keep_user else None
+    how = _route(route, summarizer)
+    summariser = _summariser(summarizer)
     log = place.writing(context)
-    summariser = provider_named(summarizer)
     with log.resume(name) as session:
         try:
-            done = session.compact(
-                budget=budget, route=route, keep_user=keep_user, summariser=summariser
-            )
+            done = session.compact(budget=units, route=how, keep_user=kept, summariser=summariser)
         except NotCompacted as refused:
-            if as_json:
-                write_json(
-                    {
-                        "compacted": False,
-                        "reason": refused.reason,
-                        "code": refused.code,
-                        "message": str(refused),
-                        "fixed": refused.fixed,
-                        "history": refused.history,
-                        "last": refused.last,
-                    }
-                )
-            else:
-                say(
-                    f"{refused}; {refused.fixed} units are fixed in front of a history of "
-                    f"{refused.history}"
-                )
+            _say_refused(refused, as_json)
             raise typer.Exit(1) from None
+        id = session.id
+    _say_done(done, id, name, as_json)
+
+
+def _route(given: str, summarizer: str) -> Route:
+    from typing import get_args
+
+    from sawlog.store.errors import ConfigError
+    from sawlog.work.due import Route
+
+    if given not in get_args(Route):
+        raise ConfigError(f"--route {given}: use rules, local or provider")
+    if given == "provider" and summarizer == _EXTRACTIVE:
+        raise ConfigError(
+            "--route provider asks a provider to compact: name it with --summarizer API/MODEL, "
+            "such as --summarizer anthropic/claude-sonnet-4-5"
+        )
+    return cast("Route", given)
+
+
+def _summariser(given: str) -> Provider | None:
+    """The model that is meant, None for code. Raises ConfigError when it can be asked nothing."""
+    if given == _EXTRACTIVE:
+        return None  # nothing of models is loaded
+    from sawlog.work.summarisers import provider_named
+
+    return provider_named(given)
+
+
+def _say_refused(refused: NotCompacted, as_json: bool) -> None:
     if as_json:
         write_json(
             {
+                "compacted": False,
+                "reason": refused.reason,
+                "code": refused.code,
+                "message": str(refused),
+                "fixed": refused.fixed,
+                "history": refused.history,
+                "last": refused.last,
+            }
+        )
+        return
+    say(visible(str(refused)))
+    say(
+        f"units: {refused.fixed:,} fixed, {refused.history:,} the history, {refused.last:,} behind "
+        "its last border"
+    )
+
+
+def _say_done(done: Compacted, id: str, name: str, as_json: bool) -> None:
+    if as_json:
+        write_json(
+            {
+                "session": id,
                 "compacted": True,
                 "checkpoint": done.checkpoint.number,
                 "seq": done.seq,
@@ -95,16 +149,20 @@ def compact(
                 "before": done.before,
                 "after": done.after,
                 "region": done.region,
+                "units": done.checkpoint.units,
                 "fixed": done.fixed,
                 "refused": done.refused,
             }
         )
         return
     say(
-        f"checkpoint {done.checkpoint.number}: the history took {done.before} units and takes "
-        f"{done.after} ({done.checkpoint.units} the checkpoint); {done.fixed} more are fixed. "
-        f"sawlog checkpoints {name} tells what it says."
+        f"checkpoint {done.checkpoint.number}: the history took {done.before:,} units and takes "
+        f"{done.after:,}, of which {done.checkpoint.units:,} are the checkpoint; {done.fixed:,} "
+        "more are fixed"
     )
+    for at, reasons in enumerate(done.refused, 1):
+        say(f"draft {at} did not count: {', '.join(sorted({code for code, _ in reasons}))}")
+    say(f"sawlog checkpoints {visible(name)} tells what it says")
 
 
 def checkpoints(context: typer.Context, name: SessionName, as_json: Json = False) -> None:
@@ -114,14 +172,17 @@ def checkpoints(context: typer.Context, name: SessionName, as_json: Json = False
 
     \b
       sawlog checkpoints fix-refund
+      sawlog checkpoints - --json | jq -r '.checkpoints[-1].text'
     """
     import msgspec
 
     from sawlog.audit.checkpoints import checkpoints_of
 
-    found = checkpoints_of(place.auditing(context).read(name))
+    recorded = place.auditing(context).read(name)
+    found = checkpoints_of(recorded)
     if as_json:
-        write_json([msgspec.structs.asdict(one) for one in found])
+        listed = [msgspec.structs.asdict(one) for one in found]
+        write_json({"session": recorded.id, "checkpoints": listed})
         return
     if not found:
         say("no checkpoints: nothing was compacted")
@@ -130,10 +191,10 @@ def checkpoints(context: typer.Context, name: SessionName, as_json: Json = False
         (
             f"{'*' if one.stands else ' '} {one.number or '-'}",
             str(one.seq),
-            one.by,
-            one.trigger or "-",
+            visible(one.by),
+            visible(one.trigger) or "-",
             f"1-{one.through}" if one.through else "-",
-            f"{one.region} -> {one.units}" if one.region >= 0 else "-",
+            f"{one.region:,} -> {one.units:,}" if one.region >= 0 else "-",
         )
         for one in found
     ]
@@ -142,5 +203,5 @@ def checkpoints(context: typer.Context, name: SessionName, as_json: Json = False
         if one.stands:
             say()
             say(visible(one.text))
-        elif not one.number:
+        elif not one.number and one.text:
             say(f"event {one.seq}: {first_line(one.text)}")

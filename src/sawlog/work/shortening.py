@@ -84,6 +84,9 @@ class Shortening(Rewinding):
         return done
 
     def _prose(self, route: Route, summariser: Provider | None) -> Prose | None:
+        """Who writes the prose. Raises ConfigError, before the log says that anything began."""
+        if summariser is not None and route != "rules":
+            summariser.check()
         if route == "provider":
             if summariser is None:
                 raise ConfigError(

@@ -31,6 +31,8 @@ LARGEST = 16 * 1024 * 1024
 AGAIN = frozenset({"rate_limit", "overload", "timeout", "provider_error", "connection"})
 """Errors after which the same bytes may be answered."""
 
+Headers = tuple[tuple[str, str], ...]
+
 _CUT_OFF = frozenset({"max_tokens", "length", "max_output_tokens"})
 _BASES = {
     "anthropic": ("https://api.anthropic.com", "ANTHROPIC_API_KEY"),
@@ -94,9 +96,14 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         header = Header(self.api, self.model, params, profile.named, renderer)
         return Sending(header, profile, self.headers)
 
+    def check(self) -> None:
+        """Raise ConfigError when it can be asked nothing: an unknown API, a URL that no key may go
+        to, no key."""
+        self._door("/", ())
+
     def ask(self, request: Request) -> Answered:
         """Send the request's very bytes, again where that may help. Raises ConfigError alone."""
-        url, headers = self._door(request)
+        url, headers = self._door(request.path, request.headers)
         if self.retries < 0 or self.timeout <= 0:
             raise ConfigError("a summariser's retries are 0 or more, its timeout above 0 seconds")
         for tried in range(self.retries + 1):
@@ -106,15 +113,15 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
             time.sleep(pause_after(raw, tried))
         raise AssertionError("unreachable")
 
-    def _door(self, request: Request) -> tuple[str, dict[str, str]]:
+    def _door(self, path: str, given: Headers) -> tuple[str, dict[str, str]]:
         """Where a request goes, and under which headers. Raises ConfigError."""
         if self.api not in _BASES:
             raise ConfigError(f"there is no API {self.api!r}; known are {', '.join(_BASES)}")
         base, variable = _BASES[self.api]
         base, variable = (self.base_url or base).rstrip("/"), self.key_variable or variable
         local = _checked(base)
-        path = request.path.removeprefix("/v1") if base.endswith("/v1") else request.path
-        headers = {**dict(request.headers), "content-type": "application/json"}
+        path = path.removeprefix("/v1") if base.endswith("/v1") else path
+        headers = {**dict(given), "content-type": "application/json"}
         key = os.environ.get(variable, "")
         if not key and not local:
             raise ConfigError(
