@@ -11,15 +11,16 @@ import pytest
 
 from sawlog.agentlog import AgentLog
 from sawlog.compaction.blocks import with_beta
-from sawlog.providers.fake import Call, FakeProvider, HttpError, Reply
+from sawlog.providers.fake import Call, FakeProvider, HttpError, Raw, Reply, Text
 from sawlog.store.errors import ConfigError
 from sawlog.store.events.compaction import (
     Checkpoint,
     CompactionAnswered,
     CompactionAsked,
     CompactionRefused,
+    CompactionStarted,
 )
-from sawlog.work.due import Route
+from sawlog.work.due import Compaction, Route
 from sawlog.work.session import Session
 from sawlog.work.summarising import Provider
 from tests.session.agents import SYSTEM, TOOLS, client_of, next_step, opened, params, sound
@@ -207,3 +208,32 @@ def test_every_route_compacts_the_same_session_and_replays(tmp_path: Path) -> No
 def test_the_route_provider_needs_to_know_whom_to_ask(log: AgentLog) -> None:
     with log.session("task") as s, pytest.raises(ConfigError, match="whom to ask"):
         s.compact(route="provider")
+
+
+def test_what_a_provider_leaves_behind_unasked_gives_way(log: AgentLog) -> None:
+    """Its block stays in the reply that it came with; code says what it stands for."""
+    block = {"type": "compaction", "content": "They read three files."}
+    parts: list[Raw | Text] = [Raw(block), Text("I go on from there. " + LONG)]
+    script = [*turn(0), *turn(1), *turn(2), Reply(parts=parts), Reply("Go on.")]
+    with (
+        FakeProvider(script) as fake,
+        client_of("anthropic", fake) as client,
+        log.session("task", compaction=Compaction()) as s,
+    ):
+        s.note("constraint", "no-push", "Never push to main.")
+        worked(s, "anthropic", fake)
+        s.user("go on")
+        next_step(s, "anthropic", headers=headers("anthropic")).send(client)
+        s.user("and now?")
+        step = next_step(s, "anthropic", headers=headers("anthropic"))
+        assert step.send(client).text == "Go on."
+        body = fake.bodies("anthropic")[-1].decode()
+        assert "They read three files." in body and "Never push to main." in body
+        assert "content of f0" not in body and "Checkpoint 1." in body
+        s.user("once more")
+        head = s.state.checkpoint
+        next_step(s, "anthropic", headers=headers("anthropic"))
+        assert s.state.checkpoint == head  # once is enough
+    [begun] = payloads(log, CompactionStarted)
+    assert (begun.trigger, begun.route) == ("provider", "rules")
+    sound(log, "task")

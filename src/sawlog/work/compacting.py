@@ -128,6 +128,14 @@ class Compactor:
             )  # fmt: skip
         return self._commit(wanted, history, region, draft, refused)
 
+    def border_before(self, seq: int) -> int:
+        """The place of the border in front of the unit that holds event `seq`."""
+        with self._driver.lock:
+            state = self._driver.catch_up()
+            history = history_of(state, self._rules.measure, self._driver.window)
+        here = next(at for at, ref in enumerate(history.refs) if ref.seq == seq)
+        return max(at for at in history.borders if at <= here)
+
     # --- the region -------------------------------------------------------------------------------
 
     def _close_orphan(self) -> None:

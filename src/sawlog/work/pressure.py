@@ -13,7 +13,9 @@ from sawlog.builder.forms import show
 from sawlog.builder.measure import measure_of
 from sawlog.builder.policy import Rules
 from sawlog.builder.state import Ref
+from sawlog.compaction.blocks import block_of
 from sawlog.store.event import Event
+from sawlog.store.events.conversation import MessageAssistant
 from sawlog.store.events.steps import AttemptRefused, PacketBuilt
 from sawlog.work.driver import Driver
 from sawlog.work.due import Compaction
@@ -61,6 +63,17 @@ class Pressure:
         if compaction.steps and state.step - since.step >= compaction.steps:
             return "steps", max(1, room - fixed) if calibrated.window else 0
         return "", 0
+
+    def unasked(self) -> int:
+        """The seq of a reply since the newest packet in which the provider compacted by itself (0:
+        none): what stands before it, the provider does not read any more."""
+        for one in self._driver.load().news:
+            if one.kind != "message.assistant":
+                continue
+            content = self._driver.window.event(one.seq).content
+            if isinstance(content, MessageAssistant) and block_of(content.parts) is not None:
+                return one.seq
+        return 0
 
     def gave_up(self, rules: Rules) -> None:
         """Count anew: a compaction that was due left packets as they were.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Literal, get_args
 
@@ -115,6 +116,10 @@ class Shortening(Rewinding):
         compaction = self._compaction
         if compaction is None:
             return
+        unasked = self._pressure.unasked()
+        if unasked:
+            self._compact_behind(unasked)
+            return
         trigger, budget = self._pressure.due(compaction, rules)
         if not trigger:
             return
@@ -124,6 +129,14 @@ class Shortening(Rewinding):
             if trigger == "overflow":
                 raise
             self._pressure.gave_up(rules)
+
+
+    def _compact_behind(self, seq: int) -> None:
+        """Let go what a provider left behind when it compacted by itself, in the reply of event
+        `seq`: its block stays in that reply, and code says what it stands for."""
+        border = self._compactor.border_before(seq)
+        with contextlib.suppress(NotCompacted):  # there is nothing in front of it
+            self.compact(at=border, keep_user=0, route="rules", trigger="provider")
 
 
 def _is_name(name: object) -> bool:
