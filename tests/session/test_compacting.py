@@ -27,6 +27,7 @@ from sawlog.store.events.conversation import ToolFinished
 from sawlog.work.compacting import Compacted, Compactor, Reasons, Wanted
 from sawlog.work.session import Session
 from tests.session.agents import SYSTEM, TOOLS, next_step, one, opened, provided, sound, types
+from tests.session.tasks import run
 
 API = "openai-chat"
 LONG = "a text of the task that is long enough to be worth a checkpoint. " * 12
@@ -353,3 +354,18 @@ def test_nothing_of_a_model_is_asked_where_none_is_named(log: AgentLog) -> None:
         s.append(CompactionFailed("x"))
         s.compact(budget=2000)
     assert payloads(log, CompactionAnswered) == []
+
+
+def test_tasks_compact_as_well(log: AgentLog) -> None:
+    """The same methods, called off the loop."""
+
+    async def work() -> None:
+        async with log.asession("task") as s:
+            worked(s.sync)
+            await s.note("constraint", "no-push", "Never push to main.")
+            done = await s.compact(budget=2000, keep_user=0)
+            assert done.checkpoint.number == 1
+            await s.settle("no-push", reason="it is allowed now")
+
+    run(work())
+    sound(log, "task")

@@ -77,6 +77,9 @@ class AsyncTelling:
     reconcile = _awaited(Session.reconcile)
     suspend = _awaited(Session.suspend)
     rewind = _awaited(Session.rewind)
+    note = _awaited(Session.note)
+    settle = _awaited(Session.settle)
+    compact = _awaited(Session.compact)
 
     @property
     def read_output(self: Awaits) -> Declared:
