@@ -275,9 +275,13 @@ def rewound(log: AgentLog) -> Recorded:
 
 
 def test_why_names_the_rewind(log: AgentLog) -> None:
-    recorded = rewound(log)
+    rewound(log)
+    recorded = log.read("task")  # nobody has folded its branches yet
     [found] = recorded.steps[5].why("result of run_tests left1")
     assert (found.candidate, found.present, found.reason) == (True, False, "rewound")
+    assert (found.seen_first, found.seen_until, found.out_at) == (3, 3, 4)
+    [kept] = recorded.steps[5].why("do left")
+    assert (kept.present, kept.seen_first, kept.seen_until, kept.out_at) == (True, 1, 5, 0)
     [there] = recorded.steps[3].why("result of run_tests left1")
     assert there.present
     assert recorded.steps[5].trace() is not None
@@ -292,20 +296,17 @@ def test_what_if_builds_both_branches_again(log: AgentLog) -> None:
     assert recorded.what_if(api="anthropic", model="m").refused == 0
 
 
-def test_a_step_that_other_rules_refuse_does_not_lose_the_place(log: AgentLog) -> None:
+def test_a_step_that_other_rules_refuse_is_a_place_all_the_same(log: AgentLog) -> None:
     with log.session("task") as s:
         s.user("x" * 4000)
         texts(s)
-        s.rewind(to=0)
-        s.user("short")
-        texts(s)
         s.user("on")
         texts(s)
-        s.rewind(step=2)
-        s.user("end")
+        s.rewind(step=1)
+        s.user("short")
         texts(s)
     found = sound(log, "task").what_if(budget=300, reserve=10)
-    assert (found.steps, found.refused) == (4, 1)
+    assert (found.steps, found.refused) == (3, 1), "the next one cuts what did not fit"
 
 
 def test_damage_in_what_was_abandoned_is_named(any_log: AgentLog) -> None:
