@@ -101,11 +101,16 @@ class Shortening(Rewinding):
 
     def _tell_hook(self, hook: Hook, done: Compacted) -> None:
         said = hook(done)
+        name = getattr(hook, "__name__", "hook")
+        if said is not None and not isinstance(said, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(
+                f"the hook {quoted(name)} gives a text or None, not {type(said).__name__}"
+            )
         if not said:
             return
+        said = self.credentials.scrub(said)
         if len(said) > HOOK:
             said = f"{said[:HOOK]}\n[{len(said) - HOOK} characters more are left out]"
-        name = getattr(hook, "__name__", "hook")
         source = f"hook:{name}" if _is_name(name) and name.isascii() else "hook:compaction"
         told = ObservationRecorded((TextPart(said),), name=name)
         self._driver.append([self._driver.new(told, source)])
@@ -129,7 +134,6 @@ class Shortening(Rewinding):
             if trigger == "overflow":
                 raise
             self._pressure.gave_up(rules)
-
 
     def _compact_behind(self, seq: int) -> None:
         """Let go what a provider left behind when it compacted by itself, in the reply of event
