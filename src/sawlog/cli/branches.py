@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sawlog.cli import place
+from sawlog.cli.options import Json, SessionName, SessionOrStep
 from sawlog.cli.output import first_line, progress, say, visible, write_json
 from sawlog.cli.quick import whole_number
-from sawlog.cli.show import Json, SessionName
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,18 +18,10 @@ if TYPE_CHECKING:
     from sawlog.audit.branches import Branch, Mark
     from sawlog.work.rewinding import Rewound
 
-Place = Annotated[
-    str,
-    typer.Argument(
-        metavar="SESSION[@STEP]",
-        help="A name, an id, its beginning, or - (the newest); with @STEP one step of it.",
-    ),
-]
-
 
 def fork(
     context: typer.Context,
-    name: Place,
+    name: SessionOrStep,
     at: Annotated[
         str,
         typer.Option(
@@ -53,7 +45,7 @@ def fork(
       sawlog fork fix-refund@12 --name second-try
       sawlog fork - --at 180
     """
-    log = _writing(context)
+    log = place.changing(context)
     session, step, seq = _place(log, name, "--at", at)
     made = log.fork(session, step=step, at=seq, name=called or None)
     row = log.find(made.id)
@@ -79,7 +71,7 @@ def fork(
 
 def rewind(
     context: typer.Context,
-    name: Place,
+    name: SessionOrStep,
     to: Annotated[
         str, typer.Option(metavar="SEQ", help="Go back to this event. Instead of @STEP.")
     ] = "",
@@ -99,7 +91,7 @@ def rewind(
     """
     from sawlog.store.errors import ConfigError
 
-    log = _writing(context)
+    log = place.changing(context)
     session, step, seq = _place(log, name, "--to", to)
     if step is None and seq is None:
         raise ConfigError("say where to: SESSION@STEP, or SESSION --to SEQ")
@@ -196,12 +188,6 @@ def _mark(mark: Mark) -> str:
 
 
 # --- places ---------------------------------------------------------------------------------------
-
-
-def _writing(context: typer.Context) -> AgentLog:
-    """The log, to be written, of a store that is there."""
-    place.must_exist(place.settings(context).url)
-    return place.writing(context)
 
 
 def _place(log: AgentLog, text: str, option: str, given: str) -> tuple[str, int | None, int | None]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from sawlog.cli import place
+from sawlog.cli.options import All, Json, SessionName
 from sawlog.cli.output import progress, say, table, visible, write_json
-from sawlog.cli.show import All, Json, SessionName
 
 if TYPE_CHECKING:
     from sawlog.audit.findings import Kept, Stability

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from sawlog.cli import place
+from sawlog.cli.options import Json, StepName
 from sawlog.cli.output import write_bytes, write_json
-from sawlog.cli.show import Json, StepName
 
 
 def case(

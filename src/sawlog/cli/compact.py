@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from sawlog.cli import place
+from sawlog.cli.options import Json, SessionName
 from sawlog.cli.output import first_line, say, table, visible, write_json
 from sawlog.cli.quick import whole_number
-from sawlog.cli.show import Json, SessionName
 
 if TYPE_CHECKING:
+    from sawlog import Provider
     from sawlog.store.errors import NotCompacted
     from sawlog.work.compacting import Compacted
     from sawlog.work.due import Route
-    from sawlog.work.summarising import Provider
 
 _EXTRACTIVE = "extractive"
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from sawlog.cli import place
+from sawlog.cli.options import Json
 from sawlog.cli.output import say, table, visible, write_json
-from sawlog.cli.show import Json
 
 if TYPE_CHECKING:
     from sawlog.demo.stage import Facts

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sawlog.cli import errors, place
+from sawlog.cli.options import Json
 from sawlog.cli.output import note, say, table, visible, write_json
-from sawlog.cli.show import Json
 
 if TYPE_CHECKING:
     from sawlog.store.health import Health

@@ -1,7 +1,8 @@
-"""The entries of a request, for a person and as JSON."""
+"""A request and its entries, for a person and as JSON."""
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any
 
 from sawlog.cli.output import excerpt, say, visible
@@ -31,8 +32,28 @@ def say_entries(found: StepPacket | Handoff, everything: bool) -> None:
             say(f"         {line}")
 
 
-def as_json(found: StepPacket | Handoff) -> list[dict[str, Any]]:
-    """The same as objects; `seq` is null for what comes from no event of the log."""
+def request_json(found: StepPacket | Handoff) -> dict[str, Any]:
+    """What a request is rendered by and for, and its digests, as an object; without its bytes."""
+    header, request = found.header, found.request
+    return {
+        "api": header.api,
+        "model": header.model,
+        "params": header.params,
+        "profile": str(header.profile),
+        "renderer": str(header.renderer),
+        "method": request.method,
+        "path": request.path,
+        "headers": dict(request.headers),
+        "size": request.size,
+        "body_sha256": hashlib.sha256(found.body).hexdigest(),
+        "request_digest": request.digest,
+        "packet_digest": found.semantic,
+        "missing": list(found.missing),
+    }
+
+
+def entries_json(found: StepPacket | Handoff) -> list[dict[str, Any]]:
+    """The entries as objects; `seq` is null for what comes from no event of the log."""
     return [
         {
             "section": entry.section,

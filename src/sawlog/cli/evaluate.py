@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from sawlog.cli.evaluate_reliability import reliability_lab
+from sawlog.cli.options import Json
 from sawlog.cli.output import note, progress, say, table, visible, write_bytes, write_json
 from sawlog.cli.quick import QuickCommand, QuickGroup
-from sawlog.cli.show import Json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

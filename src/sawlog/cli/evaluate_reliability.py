@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from sawlog.cli.options import Json
 from sawlog.cli.output import say, visible, write_json
 from sawlog.cli.quick import whole_number
-from sawlog.cli.show import Json
 
 
 def reliability_lab(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sawlog.cli import errors, place
+from sawlog.cli.options import Json, SessionName
 from sawlog.cli.output import (
     first_line,
     note,
@@ -21,7 +22,6 @@ from sawlog.cli.output import (
     write_bytes,
     write_json,
 )
-from sawlog.cli.show import Json, SessionName
 
 if TYPE_CHECKING:
     from sawlog.agentlog import AgentLog

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sawlog.cli import place
-from sawlog.cli.entries import as_json as entries_as_json
-from sawlog.cli.entries import say_entries
+from sawlog.cli.entries import entries_json, request_json, say_entries
+from sawlog.cli.options import All, Json, Raw, SessionName
 from sawlog.cli.output import first_line, say, table, visible, write_bytes, write_json
 from sawlog.cli.quick import whole_number
-from sawlog.cli.show import All, Json, SessionName
 
 if TYPE_CHECKING:
     from sawlog.audit.handoffrequest import Handoff
@@ -56,9 +54,7 @@ def handoff(
     reserve: Annotated[
         str, typer.Option(metavar="N", help="Units of the window that are kept for the reply.")
     ] = "",
-    raw: Annotated[bool, typer.Option("--raw", help="Write the request's body, byte for byte.")] = (
-        False
-    ),
+    raw: Raw = False,
     everything: All = False,
     as_json: Json = False,
 ) -> None:
@@ -126,25 +122,12 @@ def _check_wanted(api: str, parameters: dict[str, Any]) -> None:
 def _as_json(session: Recorded, found: Handoff) -> dict[str, Any]:
     from msgspec import to_builtins
 
-    header, request = found.header, found.request
     return {
         "session": session.id,
         "name": session.name,
         "sees": found.sees,
         "said": found.said,
-        "api": header.api,
-        "model": header.model,
-        "params": header.params,
-        "profile": str(header.profile),
-        "renderer": str(header.renderer),
-        "method": request.method,
-        "path": request.path,
-        "headers": dict(request.headers),
-        "size": request.size,
-        "body_sha256": hashlib.sha256(found.body).hexdigest(),
-        "request_digest": request.digest,
-        "packet_digest": found.semantic,
-        "missing": list(found.missing),
+        **request_json(found),
         "summary_lost": found.summary_lost,
         "undeclared": list(found.undeclared),
         "open_calls": to_builtins(found.open_calls),
@@ -161,7 +144,7 @@ def _as_json(session: Recorded, found: Handoff) -> dict[str, Any]:
         ],
         "notes": to_builtins(found.notes),
         "dropped": [to_builtins(one) for one in found.dropped],
-        "entries": entries_as_json(found),
+        "entries": entries_json(found),
         "body": found.body.decode(),
     }
 

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sawlog.cli import place
-from sawlog.cli.entries import as_json as entries_as_json
-from sawlog.cli.entries import say_entries
+from sawlog.cli.entries import entries_json, request_json, say_entries
+from sawlog.cli.options import All, Json, Raw, Zones
 from sawlog.cli.output import say, table, visible, write_bytes, write_json
-from sawlog.cli.show import All, Json
-from sawlog.cli.zones import Zones, say_zones
-from sawlog.cli.zones import as_json as zones_as_json
+from sawlog.cli.zones import say_zones, zones_json
 
 if TYPE_CHECKING:
     from sawlog.audit.recorded import Recorded
@@ -35,9 +33,7 @@ def packet(
         ),
     ] = "",
     model: Annotated[str, typer.Option(help="The model to render for, with --provider.")] = "",
-    raw: Annotated[bool, typer.Option("--raw", help="Write the request's body, byte for byte.")] = (
-        False
-    ),
+    raw: Raw = False,
     call: Annotated[
         str, typer.Option(metavar="ID", help="Find the step that asked for this tool call.")
     ] = "",
@@ -81,7 +77,7 @@ def packet(
         write_bytes(*found.request.chunks)
     elif as_json:
         told = _as_json(session, step, found)
-        write_json(told if uses is None else told | {"zones": zones_as_json(uses)})
+        write_json(told if uses is None else told | {"zones": zones_json(uses)})
     else:
         _print(session, step, found, everything)
         if uses is not None:
@@ -105,8 +101,6 @@ def _for_provider(
 
 
 def _as_json(session: Recorded, step: int, found: StepPacket) -> dict[str, Any]:
-    import hashlib
-
     return {
         "session": session.id,
         "name": session.name,
@@ -114,23 +108,11 @@ def _as_json(session: Recorded, step: int, found: StepPacket) -> dict[str, Any]:
         "origin": found.origin,
         "built_at": found.built_at or None,
         "sees": found.sees,
-        "api": found.header.api,
-        "model": found.header.model,
-        "params": found.header.params,
-        "profile": str(found.header.profile),
-        "renderer": str(found.header.renderer),
-        "method": found.request.method,
-        "path": found.request.path,
-        "headers": dict(found.request.headers),
-        "size": found.request.size,
-        "body_sha256": hashlib.sha256(found.body).hexdigest(),
-        "request_digest": found.request.digest,
-        "packet_digest": found.semantic,
-        "missing": list(found.missing),
+        **request_json(found),
         "notes": [
             {"entry": entry, "what": what, "why": why} for entry, what, why in found.request.notes
         ],
-        "entries": entries_as_json(found),
+        "entries": entries_json(found),
     }
 
 

@@ -93,6 +93,12 @@ def writing(context: typer.Context) -> AgentLog:
     return log
 
 
+def changing(context: typer.Context) -> AgentLog:
+    """The log, to be written, of a store that is there. Raises NoStore."""
+    must_exist(settings(context).url)
+    return writing(context)
+
+
 def split_step(text: str) -> tuple[str, int]:
     """The session and the step number of `SESSION@STEP`; `@STEP` alone is of the newest session.
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from sawlog.cli import place
+from sawlog.cli.options import Json, SessionName
 from sawlog.cli.output import first_line, note, say, table, visible, write_json
 from sawlog.cli.quick import whole_number
-from sawlog.cli.show import Json, SessionName
 
 if TYPE_CHECKING:
     from sawlog.agentlog import AgentLog
@@ -64,8 +64,7 @@ def recover(
     """
     seconds = whole_number("--wait", wait)
     if apply:
-        place.must_exist(place.settings(context).url)
-        plan, written = _applied(place.writing(context), name, root, seconds)
+        plan, written = _applied(place.changing(context), name, root, seconds)
     else:
         plan, written = place.auditing(context).read(name).recover(root or None), ()
     for path in plan.outside:

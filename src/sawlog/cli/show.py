@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from sawlog.cli import place
+from sawlog.cli.options import All, SessionOrStep, Zones
+from sawlog.cli.options import Json as Json
+from sawlog.cli.options import SessionName as SessionName
 from sawlog.cli.output import excerpt, first_line, say, table, visible, write_json
-from sawlog.cli.zones import Zones, say_zones
-from sawlog.cli.zones import as_json as zones_as_json
+from sawlog.cli.zones import say_zones, zones_json
 
 if TYPE_CHECKING:
     from sawlog.audit.findings import ZoneUse
@@ -19,15 +21,6 @@ if TYPE_CHECKING:
     from sawlog.store.event import Event
     from sawlog.store.log import Log
     from sawlog.store.rows import StoredRow
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-All = Annotated[bool, typer.Option("--all", help="Leave nothing out, cut nothing.")]
-SessionName = Annotated[
-    str, typer.Argument(metavar="SESSION", help="A name, an id, its beginning, or - (the newest).")
-]
-StepName = Annotated[
-    str, typer.Argument(metavar="SESSION@STEP", help="A step of a session, such as -@3.")
-]
 
 _LINES = 40
 """Events of the conversation that `show` shows unless told otherwise."""
@@ -96,13 +89,7 @@ def _short(ids: list[str]) -> int:
 
 def show(
     context: typer.Context,
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="SESSION[@STEP]",
-            help="A name, an id, its beginning, or - (the newest); with @STEP one step of it.",
-        ),
-    ],
+    name: SessionOrStep,
     zones: Zones = False,
     everything: All = False,
     as_json: Json = False,
@@ -268,7 +255,7 @@ def _show_step(
             "packet": packet.seq if packet else None,
             "events": [_as_json(log, each, teller, everything) for each in found],
         }
-        write_json(told if uses is None else told | {"zones": zones_as_json(uses)})
+        write_json(told if uses is None else told | {"zones": zones_json(uses)})
         return
     say(f"step {step} of {visible(row.name or row.id.hex())}")
     if packet is None:

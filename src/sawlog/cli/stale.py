@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sawlog.cli import place
+from sawlog.cli.options import Json, SessionName
 from sawlog.cli.output import note, say, visible, write_json
-from sawlog.cli.show import Json, SessionName
 
 if TYPE_CHECKING:
     from sawlog.audit.findings import Stale

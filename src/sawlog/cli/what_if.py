@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sawlog.cli import place
+from sawlog.cli.options import All, Json, SessionName
 from sawlog.cli.output import first_line, progress, say, visible, write_json
 from sawlog.cli.quick import whole_number
-from sawlog.cli.show import All, Json, SessionName
 
 if TYPE_CHECKING:
     from sawlog.audit.findings import Differs, Moved, WhatIf

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sawlog.cli import place
+from sawlog.cli.options import Json, StepName
 from sawlog.cli.output import first_line, say, visible, write_json
-from sawlog.cli.show import Json, StepName
 
 if TYPE_CHECKING:
     from sawlog.audit.findings import Ended, Preferred, Scores, Why

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from sawlog.cli.output import say, table
 
 if TYPE_CHECKING:
     from sawlog.audit.findings import ZoneUse
-
-Zones = Annotated[
-    bool,
-    typer.Option("--zones", help="Say how many units each zone of the packet takes, too."),
-]
 
 
 def say_zones(found: Iterable[ZoneUse]) -> None:
@@ -28,6 +21,6 @@ def say_zones(found: Iterable[ZoneUse]) -> None:
     table(rows, indent="  ")
 
 
-def as_json(found: Iterable[ZoneUse]) -> list[dict[str, Any]]:
+def zones_json(found: Iterable[ZoneUse]) -> list[dict[str, Any]]:
     """The same as objects; `bound` is null for a zone without one."""
     return [{"zone": one.zone, "units": one.units, "bound": one.bound} for one in found]
