@@ -259,6 +259,9 @@ def _packet(state: State, event: Event, content: PacketBuilt) -> State:
     bounds = state.bounds
     if not grown:
         floor = min((ref.seq for ref in refs if _is_history(ref)), default=0)
+        if len(state.system) > 1:
+            # What was said between two system texts is in no run of theirs, however long ago.
+            floor = min(floor, state.system[0][0])
         gone = {*gaps, *(ref.seq for ref in (*state.base, *state.sent))} - shown
         gaps = compacted.thinned((seq for seq in gone if seq > floor), shown)
         answered = Index(entry for entry in answered.items() if entry[1].call >= floor)

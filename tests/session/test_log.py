@@ -233,3 +233,17 @@ def test_options_that_mean_nothing_are_refused(log: AgentLog) -> None:
         with pytest.raises(InvalidEvent, match="parameters.temperature"):
             s.step("openai-chat", model="m", temperature=float("nan"))
     assert types(log.read("task")) == ["session.created", "message.user"]
+
+
+def test_no_run_of_system_texts_spans_what_was_said_between_them(tmp_path: Path) -> None:
+    """A cut, then so many packets that a manifest is written in full again."""
+    with opened(str(tmp_path / "agent.db")) as log:
+        with log.session("task", window=400) as s:
+            s.system("one")
+            s.user("between")
+            s.system("one and two")
+            for n in range(80):
+                s.user(f"message {n} " + "x" * 150)
+                next_step(s, "openai-chat").send(talker())
+        recorded = sound(log, "task")
+        assert all(step.verify() for step in recorded.steps)

@@ -349,7 +349,13 @@ class Recorded:
                 continue
             fresh = list(self.as_stored(part.first - 1, part.last))
             self._window.hold(fresh)
-            known.update((one.seq, entry_count(one)) for one in fresh if one.shown)
+            # Runs of system texts that an earlier release wrote may span what was said between.
+            only = part.section == "system"
+            known.update(
+                (one.seq, entry_count(one))
+                for one in fresh
+                if one.shown and not (only and one.type != "message.system")
+            )
         return known
 
     def reconstructed(
