@@ -248,8 +248,9 @@ class CallDenied(ToolError):
 class NotCompacted(SawlogError):
     """Raised when a compaction leaves packets as they were; `code` says why.
 
-    `nothing_to_cut`, `open_call`, `no_progress` or `region_changed`. `fixed`, `history` and `last`
-    are units: what stands in front of the history, all of it, what is behind its last border.
+    `nothing_to_cut`, `open_call`, `no_progress`, `region_changed` or `under_way` (another one of
+    the same handle is). `fixed`, `history` and `last` are units: what stands in front of the
+    history, all of it, what is behind its last border.
     """
 
     reason = "cannot_compact"

@@ -19,6 +19,7 @@ from sawlog.store.events.compaction import (
     CompactionCompleted,
     CompactionStarted,
 )
+from sawlog.store.events.lifecycle import SessionForked
 
 _ANY = Named("utf8-bytes", 1)
 """What is looked at has no units."""
@@ -36,6 +37,10 @@ class Brackets:
         """What is wrong with this event; `before` is the state until then. Raises BlobMissing."""
         pending, self._pending = self._pending, 0
         content = event.content
+        if isinstance(content, SessionForked):
+            # A fork may be made inside of a bracket: the rest of that one is the parent's.
+            self._begun = None
+            return
         if pending and not (isinstance(content, CompactionCompleted) and content.checkpoint):
             yield f"the checkpoint of event {pending} has no end behind it: half of it is missing"
         match content:

@@ -7,6 +7,7 @@ are appended meanwhile stay behind the region; when they change what is in it, i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
@@ -22,7 +23,7 @@ from sawlog.compaction.facts import known
 from sawlog.compaction.history import History, history_of
 from sawlog.compaction.past import Past, surviving
 from sawlog.compaction.region import CannotCompact, Region, choose
-from sawlog.store.errors import Conflict, NotCompacted
+from sawlog.store.errors import ConfigError, Conflict, NotCompacted, StoreError, quoted
 from sawlog.store.event import Event
 from sawlog.store.events.compaction import (
     Checkpoint,
@@ -31,6 +32,7 @@ from sawlog.store.events.compaction import (
     CompactionRefused,
     CompactionStarted,
 )
+from sawlog.store.events.lifecycle import HistoryRewound
 from sawlog.work.driver import Driver
 
 Reasons = tuple[tuple[str, str], ...]
@@ -44,6 +46,12 @@ outside of the session's lock.
 """
 
 
+ROUTES = ("rules", "local", "provider")
+"""Who writes: code alone, a summariser, the provider itself."""
+
+_TRIGGER = re.compile("[A-Za-z0-9._:-]{1,100}")
+
+
 class Wanted(msgspec.Struct, frozen=True):
     """What a caller asks of a compaction. `budget` and `keep_user` are in units; see `choose`."""
 
@@ -53,6 +61,22 @@ class Wanted(msgspec.Struct, frozen=True):
     at: int | None = None
     keep_user: int | None = None
     attempts: int = 2
+
+    def check(self) -> None:
+        """Raise ConfigError, naming the field, for what means nothing."""
+        for name in ("budget", "at", "keep_user"):
+            value = getattr(self, name)
+            if value is None and name != "budget":
+                continue
+            if type(value) is not int or value < 0:
+                raise ConfigError(f"{name}={quoted(value)}: give a whole number, 0 or more")
+        if self.route not in ROUTES:
+            raise ConfigError(f"there is no route {quoted(self.route)}: use {', '.join(ROUTES)}")
+        if not isinstance(self.trigger, str) or _TRIGGER.fullmatch(self.trigger) is None:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(
+                f"{quoted(self.trigger)} is no trigger: give a word such as 'manual', of 1 to 100 "
+                "ASCII letters, digits and .:_-"
+            )
 
 
 class Compacted(msgspec.Struct, frozen=True):
@@ -80,30 +104,43 @@ class Compactor:
     def __init__(self, driver: Driver, rules: Rules) -> None:
         self._driver = driver
         self._rules = rules
+        self._under_way = False
 
     def compact(self, wanted: Wanted, prose: Prose | None = None) -> Compacted:
         """Compact; durable when this returns. Without `prose` the extractive summariser writes.
 
         Raises NotCompacted with the reason when nothing gave way: packets are as before.
         """
+        wanted.check()
         self._driver.drives("a compaction")
         with self._driver.lock:
+            self._refuse_second()
             self._close_orphan()
             history, region = self._region(wanted)
             started = self._start(wanted, region)
+            self._under_way = True
+        try:
+            return self._written(wanted, history, region, started, prose)
+        except NotCompacted:
+            raise
+        except BaseException as error:
+            self._interrupted(started, error)
+            raise
+        finally:
+            self._under_way = False
+
+    def _written(
+        self, wanted: Wanted, history: History, region: Region, started: Event, prose: Prose | None
+    ) -> Compacted:
         refused: list[Reasons] = []
         if wanted.route != "rules":
             for attempt in range(1, wanted.attempts + 1):
                 past = self._past(started, region)
-                try:
-                    faults = refused[-1] if refused else ()
-                    draft = self._draft(past, prose, faults, wanted.budget)
-                except BaseException as error:
-                    self._fail(f"interrupted: {type(error).__name__}")
-                    raise
+                faults = refused[-1] if refused else ()
+                draft = self._draft(past, prose, faults, wanted.budget)
                 reasons = draft if isinstance(draft, tuple) else self._judged(past, draft)
                 if not isinstance(draft, tuple) and not reasons:
-                    return self._commit(wanted, history, region, draft, refused)
+                    return self._commit(wanted, history, region, started, draft, refused)
                 refused.append(reasons)
                 refusal = CompactionRefused(attempt, reasons)
                 self._driver.append([self._driver.new(refusal, "harness")])
@@ -126,7 +163,7 @@ class Compactor:
                     region.stays,
                 )
             )  # fmt: skip
-        return self._commit(wanted, history, region, draft, refused)
+        return self._commit(wanted, history, region, started, draft, refused)
 
     def border_before(self, seq: int) -> int:
         """The place of the border in front of the unit that holds event `seq`."""
@@ -137,6 +174,13 @@ class Compactor:
         return max(at for at in history.borders if at <= here)
 
     # --- the region -------------------------------------------------------------------------------
+
+    def _refuse_second(self) -> None:
+        """Raise NotCompacted while another task of this handle, or a hook, compacts: a region is
+        one checkpoint's."""
+        if self._under_way:
+            why = "another compaction of this session is under way: wait for its end"
+            raise self._not_compacted(CannotCompact("under_way", why, 0, 0, 0))
 
     def _close_orphan(self) -> None:
         """End a bracket that an earlier process left open, so that there is one at a time."""
@@ -158,7 +202,7 @@ class Compactor:
             raise self._not_compacted(region)
         return history, region
 
-    def _start(self, wanted: Wanted, region: Region) -> str:
+    def _start(self, wanted: Wanted, region: Region) -> Event:
         state = self._driver.load()
         begun = CompactionStarted(
             trigger=wanted.trigger,
@@ -170,15 +214,16 @@ class Compactor:
             packet=state.sent_at,
         )
         [seq] = self._driver.append([self._driver.new(begun, "harness")])
-        return self._driver.window.event(seq).id
+        return self._driver.window.event(seq)
 
-    def _past(self, started: str, region: Region) -> Past:
+    def _past(self, started: Event, region: Region) -> Past:
         """What a checkpoint is written from, as the log stands now."""
         with self._driver.lock:
             state = self._driver.catch_up()
             previous, previous_id, after = self._previous(state)
             events = tuple(surviving(self._events(after)))
-            return Past(state, region, events, self._driver.window, started, previous, previous_id)
+            window = self._driver.window
+            return Past(state, region, events, window, started.id, previous, previous_id)
 
     def _events(self, after: int) -> Iterator[Event]:
         return self._driver.events(after)
@@ -219,6 +264,7 @@ class Compactor:
         wanted: Wanted,
         history: History,
         region: Region,
+        started: Event,
         draft: Checkpoint,
         refused: Sequence[Reasons],
     ) -> Compacted:
@@ -226,7 +272,7 @@ class Compactor:
         with driver.lock:
             while True:
                 state = driver.catch_up()
-                if not self._still(state, wanted, region, draft):
+                if self._turned(started) or not self._still(state, wanted, region, draft):
                     self._fail("the region changed while its checkpoint was written")
                     raise self._not_compacted(
                         CannotCompact(
@@ -259,6 +305,10 @@ class Compactor:
                     tuple(refused),
                 )
 
+    def _turned(self, started: Event) -> bool:
+        """True when the history was rewound since: what the checkpoint tells of may be gone."""
+        return any(isinstance(e.content, HistoryRewound) for e in self._events(started.seq))
+
     def _still(self, state: State, wanted: Wanted, region: Region, draft: Checkpoint) -> bool:
         """True when what is to give way is what it was as the compaction began, and so is what the
         checkpoint says of calls without a result."""
@@ -274,6 +324,14 @@ class Compactor:
             and (again.digest, again.through) == (region.digest, region.through)
             and again.kept == region.kept
         )
+
+    def _interrupted(self, started: Event, error: BaseException) -> None:
+        """End the bracket, as far as that can be done: what went wrong matters more."""
+        try:
+            if self._driver.load().compacting == started.seq:
+                self._fail(f"interrupted: {type(error).__name__}")
+        except StoreError as trouble:
+            error.add_note(f"and the end of the compaction could not be written: {trouble}")
 
     def _fail(self, reason: str) -> None:
         self._driver.append([self._driver.new(CompactionFailed(reason), "harness")])

@@ -40,8 +40,16 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True):
     def check(self) -> None:
         """Raise ConfigError, naming the field, for what means nothing."""
         for name, value, most in (("at", self.at, 1000), ("steps", self.steps, 2**31)):
-            if isinstance(value, bool) or not 0 <= value <= most:
-                raise ConfigError(f"compaction {name}={quoted(value)}: give 0 to {most}")
+            if type(value) is not int or not 0 <= value <= most:
+                raise ConfigError(
+                    f"compaction {name}={quoted(value)}: give a whole number from 0 to {most}"
+                )
+        if type(self.overflow) is not bool:
+            raise ConfigError(f"compaction overflow={quoted(self.overflow)}: give True or False")
+        if not isinstance(self.hooks, tuple) or not all(map(callable, self.hooks)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError("compaction hooks: give a tuple of functions")
+        if not isinstance(self.summariser, Provider | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"{quoted(self.summariser)} is no summariser: give a Provider")
         if self.route not in get_args(Route):
             raise ConfigError(f"there is no route {quoted(self.route)}: use rules, local, provider")
         if self.route == "provider" and self.summariser is None:

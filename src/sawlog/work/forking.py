@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sawlog.store.directory import SessionRow
 from sawlog.store.envelope import NewEvent
-from sawlog.store.errors import Conflict, InvalidEvent
+from sawlog.store.errors import Conflict, InvalidEvent, quoted
 from sawlog.store.events.lifecycle import SessionForked
 from sawlog.store.ids import keyed_id
 from sawlog.store.log import Log
@@ -20,6 +20,8 @@ def fork(log: Log, parent: SessionRow, at: int, name: str | None) -> SessionRow:
     Without a name it is called after its parent and the place. Raises InvalidEvent for a place that
     the parent does not have, Conflict when the name is taken.
     """
+    if type(at) is not int:
+        raise InvalidEvent(f"{quoted(at)} is no event: give its seq, a whole number", path="at")
     if not 0 <= at <= parent.head:
         raise InvalidEvent(
             f"{at} is no event of the session, which ends at {parent.head}", path="at"

@@ -9,14 +9,14 @@ from sawlog.builder.effects import Effects
 from sawlog.store.directory import SessionRow
 from sawlog.store.event import Event, decoded
 from sawlog.store.events.conversation import ApprovalDecided, ApprovalRequested
-from sawlog.store.events.lifecycle import HistoryRewound
+from sawlog.store.events.lifecycle import HistoryRewound, SessionForked
 from sawlog.store.log import Log
 from sawlog.work.driven import Driven
 from sawlog.work.plan import OpenCompaction, ResumeFrom
 
 _WANTED = effects.TYPES | frozenset(
     "approval.decided approval.requested compaction.completed compaction.failed "
-    "compaction.started history.rewound".split()
+    "compaction.started history.rewound session.forked".split()
 )
 
 
@@ -57,6 +57,8 @@ def _note(read: Gathered, event: Event, who: Driven) -> None:
             for call, (_, asked) in read.asked.items():
                 if asked.approval == content.approval and content.allow:
                     read.approved.setdefault(call, event.seq)
+        case SessionForked():
+            read.open = None  # it is the parent's, who may be at it still
         case HistoryRewound():
             read.compactions = [one for one in read.compactions if one.seq <= content.to]
         case _:

@@ -11,7 +11,7 @@ import msgspec
 from sawlog.builder.state import State
 from sawlog.builder.undoing import not_undone
 from sawlog.store.envelope import NewEvent
-from sawlog.store.errors import Conflict, InvalidEvent
+from sawlog.store.errors import Conflict, InvalidEvent, quoted
 from sawlog.store.events.lifecycle import HistoryRewound, Ran
 from sawlog.store.events.steps import AttemptLost, StepAbandoned
 from sawlog.store.text import Text
@@ -80,6 +80,10 @@ class Rewinding(Isolating):
         """The seq that is gone back to."""
         if (step is None) == (to is None):
             raise InvalidEvent("name either a step or an event", path="to")
+        given = to if to is not None else step
+        if type(given) is not int:
+            path = "to" if to is not None else "step"
+            raise InvalidEvent(f"{quoted(given)} is none: give a whole number", path=path)
         back = to if to is not None else self._driver.place(step or 0)
         if not 0 <= back <= state.seq:
             raise InvalidEvent(
