@@ -15,11 +15,11 @@ from sawlog.builder.profiles import Profile
 from sawlog.builder.selection.choosing import Phase
 from sawlog.builder.selection.policy import Policy
 from sawlog.store.errors import ConfigError, InvalidItem, InvalidPolicy, quoted
-from sawlog.work.checking import Gateway, Guard
 from sawlog.work.claims import PreStep
 from sawlog.work.credentials import Secrets
 from sawlog.work.due import Compaction
 from sawlog.work.loading import LOADING, Load, Loadings, loading_for
+from sawlog.work.verdicts import Gateway, Guard
 from sawlog.workspace.files import Absent, Unreadable, beginning
 
 _LARGEST_POLICY = 1024 * 1024

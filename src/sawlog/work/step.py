@@ -30,8 +30,9 @@ from sawlog.store.events.steps import (
 )
 from sawlog.work.calibrating import Effort, measured
 from sawlog.work.call import Call, Declares
-from sawlog.work.checking import Checks, Denied
+from sawlog.work.checking import Checks
 from sawlog.work.exchange import RawReply, checked, exchange, library_of, pause_after, reply_bytes
+from sawlog.work.verdicts import Denied
 
 RETRIED = ("rate_limit", "overload", "timeout", "provider_error")
 """Classes of refusal after which the same bytes may be sent again."""
