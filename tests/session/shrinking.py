@@ -1,0 +1,107 @@
+"""The agent that `test_compacting_killed` kills: it compacts its session, in one of several ways.
+
+It kills itself behind an append of the bracket.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from typing import Any, NamedTuple
+
+import sawlog
+from sawlog.agentlog import AgentLog
+from sawlog.providers.fake import Call, FakeProvider, HttpError, Reply, Step
+from sawlog.work.compacting import Compacted
+from sawlog.work.due import Route
+from sawlog.work.session import Session
+from sawlog.work.summarising import Provider
+from tests.session.agents import SYSTEM, TOOLS, client_of, next_step
+
+API = "openai-responses"
+LONG = "a text of the task that is long enough to be worth a checkpoint. " * 12
+
+
+class Way(NamedTuple):
+    """How a session is compacted: the route, what the model behind it answers at the first attempt
+    and at the next one, the border (None: by the budget), and how many appends the bracket has."""
+
+    route: Route
+    script: tuple[Step, ...]
+    again: tuple[Step, ...]
+    at: int | None
+    appends: int
+
+
+def _summary(narrative: str) -> Reply:
+    fields: dict[str, Any] = {
+        "goal": "Mend it.", "constraints": [], "confirmed": [], "changed": [],
+        "open": [{"id": "", "text": "whether the last test is flaky", "evidence": []}],
+        "next": [], "narrative": narrative,
+    }  # fmt: skip
+    return Reply(json.dumps(fields))
+
+
+GOOD = _summary("The first idea did not work.")
+OVERFLOW = HttpError(400, "too long", code="context_length_exceeded")
+
+# started, then what is asked, answered and refused, then the checkpoint with its end, or failed.
+WAYS = {
+    "by code": Way("local", (), (), None, 2),
+    "in vain": Way("local", (), (), 2, 3),
+    "by a model that tries again": Way(
+        "local", (Reply("no json"), OVERFLOW, HttpError(503), GOOD), (OVERFLOW, GOOD), None, 11
+    ),
+    "at the provider": Way("provider", (Reply("a summary"),), (Reply("a summary"),), None, 4),
+}
+
+
+def worked(s: Session) -> None:
+    """A short turn, and three turns of a message, a call, its result and a last reply."""
+    s.system(SYSTEM)
+    s.tools(TOOLS)
+    script = [Reply("Hello.")]
+    for turn in range(3):
+        script.append(Reply(f"I look, {turn}.", calls=[Call("read_file", {"path": f"{turn}.py"})]))
+        script.append(Reply(f"Done with {turn}. {LONG}"))
+    with FakeProvider(script) as fake, client_of(API, fake) as client:
+        s.user("Hello.")
+        next_step(s, API).send(client)
+        for turn in range(3):
+            s.user(f"turn {turn}: {LONG}")
+            [call] = next_step(s, API).send(client).tool_calls
+            with s.tool(call) as run:
+                run.result(f"content of {turn}: {LONG}")
+            next_step(s, API).send(client)
+
+
+def compact(s: Session, way: Way, url: str) -> Compacted:
+    """Compact; `url` is where the model is, if the way has one."""
+    asks = Provider(api=API, model="test-model", base_url=url, retries=1) if way.script else None
+    return s.compact(budget=2000, route=way.route, at=way.at, keep_user=0, summariser=asks)
+
+
+def run(store: str, name: str, way: str, url: str, at: int) -> None:
+    """Compact; die behind append number `at` of the bracket, which stands. 0: live."""
+    os.environ["OPENAI_API_KEY"] = "test"
+    with sawlog.open(store) as log, log.session(name, ttl=0.1) as s:
+        _dying(log, at)
+        try:
+            compact(s, WAYS[way], url)
+        except sawlog.errors.NotCompacted:
+            assert WAYS[way].at is not None
+
+
+def _dying(log: AgentLog, at: int) -> None:
+    append, made = log.store.append, 0
+
+    def counted(*args: Any, **options: Any) -> Any:
+        nonlocal made
+        done = append(*args, **options)
+        made += 1
+        if made == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return done
+
+    log.store.append = counted  # type: ignore[method-assign]
