@@ -12,7 +12,7 @@ from sawlog.audit.endings import STAGES as ENDS
 from sawlog.audit.findings import Ended, Why, ZoneUse
 from sawlog.audit.holding import Held, Key, Wanted, held
 from sawlog.audit.lives import Life, Lives
-from sawlog.audit.origins import digest, excerpt, labels, sourced, went_out
+from sawlog.audit.origins import digest, excerpt, fetched_by, labels, sourced, went_out
 from sawlog.audit.recorded import Recorded
 from sawlog.audit.steppacket import StepPacket
 from sawlog.audit.weighing import (
@@ -97,7 +97,7 @@ def _each(session: Recorded) -> Iterator[Event]:
             session.window.forget()
 
 
-_SAYINGS = frozenset(("synthetic", "notice", "stale", "missing"))
+_SAYINGS = frozenset(("synthetic", "notice", "stale", "missing", "checkpoint"))
 """Forms that say something of an event, or of none, and show nothing of it."""
 
 
@@ -198,6 +198,7 @@ class _Explaining:
             weighed_at=weighed_at,
             zone_units=use.units if use is not None else None,
             zone_bound=use.bound if use is not None else None,
+            fetch="" if present else fetched_by(one.event, self._packet.refs, self._window),
         )
         return sourced(answer, one, self._window)
 
@@ -328,7 +329,7 @@ class _Explaining:
                     version=digest(entry.text),
                     excerpt=excerpt(entry.text, self._wanted.what),
                     id=event.id if event is not None else "",
-                    zone="history",
+                    zone="history" if ref.section == "history" else "fixed",
                     units=self._measure(entry),
                 )
             )

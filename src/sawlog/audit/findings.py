@@ -88,7 +88,8 @@ class Why(msgspec.Struct, frozen=True):
     packet holds in that zone and `zone_bound` the most that its policy lets optional items take
     there (None: no bound, or no item); `scores` what it was ranked by,
     `note` what else was done to it, `labels` its authority, trust, retention and sensitivity, as
-    far as it has them; `locator` where the whole of it is.
+    far as it has them; `locator` where the whole of it is. `fetch` is the name by which the model
+    could read what a compaction took away, with `read_output` and in this packet; empty for none.
     """
 
     seq: int
@@ -123,6 +124,7 @@ class Why(msgspec.Struct, frozen=True):
     weighed_at: int = 0
     zone_units: int | None = None
     zone_bound: int | None = None
+    fetch: str = ""
 
 
 class ZoneUse(msgspec.Struct, frozen=True):

@@ -9,11 +9,15 @@ import msgspec
 
 from sawlog.audit.findings import Version, Why
 from sawlog.audit.holding import Held
+from sawlog.builder.compacted import SECTION
 from sawlog.builder.contents import Contents, text_of
 from sawlog.builder.state import Ref
+from sawlog.store.event import Event
+from sawlog.store.events.compaction import Checkpoint, CompactionCompleted
 from sawlog.store.events.conversation import ToolFinished
 from sawlog.store.events.items import ItemOffered
 from sawlog.store.events.world import ObservationRecorded, Saw, WorldChanged
+from sawlog.work.searching import is_said
 
 _AROUND = 60
 """Characters of a line that are shown on each side of what was asked for."""
@@ -78,6 +82,27 @@ def sourced(answer: Why, one: Held, contents: Contents) -> Why:
             )
         case _:
             return answer
+
+
+# --- where a compaction left it -------------------------------------------------------------------
+
+
+def fetched_by(event: Event, refs: Sequence[Ref], contents: Contents) -> str:
+    """The name by which a model that sees these entries can read what a compaction took away.
+
+    What the checkpoint cites has its evidence's name; all else that it stands for is found by a
+    search in it, and then has the name of its place. Empty when no checkpoint stands for it.
+    """
+    at = next((ref.seq for ref in refs if ref.section == SECTION), 0)
+    checkpoint = contents.event(at).content if at else None
+    ended = contents.event(at + 1).content if at else None
+    if not isinstance(checkpoint, Checkpoint) or not isinstance(ended, CompactionCompleted):
+        return ""
+    if event.id in checkpoint.evidence:
+        return f"k{checkpoint.number}.{checkpoint.evidence.index(event.id) + 1}"
+    if is_said(event) and event.seq <= ended.through:
+        return f"k{checkpoint.number}@{event.seq}"
+    return ""
 
 
 # --- which version went out -----------------------------------------------------------------------

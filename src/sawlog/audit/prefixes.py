@@ -19,6 +19,7 @@ from sawlog.audit.recorded import Recorded
 from sawlog.builder.arrange import Arrangement
 from sawlog.builder.assembly import Assembly
 from sawlog.builder.build import Sending
+from sawlog.builder.compacted import SECTION
 from sawlog.builder.contents import text_of
 from sawlog.builder.measure import measure_of
 from sawlog.builder.packet import Binding
@@ -240,7 +241,8 @@ def _closed(packet: _Packet) -> bool:
 
 
 def _header(refs: Sequence[Ref]) -> list[Ref]:
-    return [ref for ref in refs if ref.section != "history"]
+    """System text and tools; the checkpoint behind them changes by a cut, which is named."""
+    return [ref for ref in refs if ref.section not in ("history", SECTION)]
 
 
 def _cut_notice(refs: Sequence[Ref]) -> Ref | None:

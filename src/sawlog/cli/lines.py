@@ -23,9 +23,9 @@ from sawlog.store.log import Log
 from sawlog.store.text import Text, TextObject
 
 BOOKKEEPING = frozenset(
-    "attempt.answered attempt.running attempt.sent compaction.started foreign.record "
-    "packet.built packet.recorded policy.set session.created step.completed tool.started "
-    "tools.changed".split()
+    "attempt.answered attempt.running attempt.sent compaction.answered compaction.asked "
+    "compaction.started foreign.record packet.built packet.recorded policy.set session.created "
+    "step.completed tool.started tools.changed".split()
 )
 """Types that a reader of the conversation can do without."""
 
@@ -109,10 +109,6 @@ class Teller:
                 return (
                     f"{len(content.calls)} results as {content.form}: {self.text(content.reason)}"
                 )
-            case compaction.CompactionCompleted():
-                summary = self.text(content.summary)
-                kept = f"{len(content.history)} events go on"
-                return f"{kept}: {summary}" if summary else kept
             case life.ForeignRecord():
                 line = self.text(content.record.line) if content.record else ""
                 return f"{self.text(content.kind)} {line}"
@@ -144,6 +140,35 @@ class Teller:
             case talk.ApprovalDecided():
                 word = "allowed" if content.allow else "denied"
                 return f"{word} by {self.text(content.by)}: {self.text(content.reason)}"
+            case _:
+                return self._compaction(content)
+
+    def _compaction(self, content: Payload) -> str:
+        match content:
+            case compaction.CompactionStarted() if content.through:
+                return f"{content.trigger}: events up to {content.through}, {content.units:,} units"
+            case compaction.Checkpoint():
+                by = "code" if content.summariser is None else f"{content.summariser}"
+                goal = self.text(content.goal)
+                told = f"checkpoint {content.number} by {by}, {content.units:,} units"
+                return f"{told}: {goal}" if goal else told
+            case compaction.CompactionCompleted() if content.checkpoint:
+                kept = f" but {len(content.kept)} events" if content.kept else ""
+                return f"events up to {content.through}{kept} give way to the checkpoint"
+            case compaction.CompactionCompleted():
+                summary = self.text(content.summary)
+                kept = f"{len(content.history)} events go on"
+                return f"{kept}: {summary}" if summary else kept
+            case compaction.CompactionRefused():
+                codes = ", ".join(dict.fromkeys(code for code, _ in content.reasons))
+                return f"draft {content.attempt} does not count: {codes}"
+            case compaction.CompactionFailed():
+                return self.text(content.reason)
+            case compaction.NoteRecorded():
+                return f"{content.kind} {content.name}: {self.text(content.text)}"
+            case compaction.NoteClosed():
+                reason = self.text(content.reason)
+                return f"{content.name}: {reason}" if reason else content.name
             case _:
                 return self._step(content)
 

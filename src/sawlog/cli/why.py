@@ -150,6 +150,8 @@ def _print(one: Why) -> None:
     say(f"    {_verdict(one)}")
     if one.changed_by and one.changed_by != one.reason:
         say(f"    at step {one.out_at}: {_REASONS.get(one.changed_by, one.changed_by)}")
+    if one.fetch:
+        say(f"    the model can read it: read_output fetches {one.fetch}")
     if one.scores:
         say(f"    ranked by {_scores(one.scores)}")
     if one.note:

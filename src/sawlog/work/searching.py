@@ -80,7 +80,7 @@ class Search:
         for event in self._events(0, through):
             if isinstance(event.content, HistoryRewound):
                 rewinds.append((event.seq, event.content.to))
-            elif _is_said(event) and pattern in self._shown(event):
+            elif is_said(event) and pattern in self._shown(event):
                 found.append(event.seq)
             if event.seq % _FORGET_EVERY == 0:
                 self._contents.forget()
@@ -112,7 +112,7 @@ class Search:
                 if isinstance(event.content, HistoryRewound)
             ]
             event = self._event(seq)
-            if _is_said(event) and not any(seq in each for each in _taken_back(rewinds)):
+            if is_said(event) and not any(seq in each for each in _taken_back(rewinds)):
                 return self._shown(event)
         raise InvalidArguments(
             f"{name} names nothing that checkpoint {number} stands for: look for a text in it with "
@@ -138,7 +138,8 @@ class Search:
         return event
 
 
-def _is_said(event: Event) -> bool:
+def is_said(event: Event) -> bool:
+    """True of what was said and done: messages, calls, results, observations."""
     return type(event.content) in _NAMES and not getattr(event.content, "copy", False)
 
 
