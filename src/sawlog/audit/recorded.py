@@ -24,7 +24,7 @@ from sawlog.store.envelope import UNKNOWN_TIME
 from sawlog.store.errors import NoStep, Refused
 from sawlog.store.event import Event, decoded
 from sawlog.store.events.conversation import MessageAssistant, ToolRequested
-from sawlog.store.events.lifecycle import HistoryRewound, SessionCreated
+from sawlog.store.events.lifecycle import HistoryRewound
 from sawlog.store.events.steps import (
     PacketBuilt,
     PolicySet,
@@ -35,6 +35,7 @@ from sawlog.store.events.steps import (
     StepRefused,
 )
 from sawlog.store.log import Log
+from sawlog.work.places import Places
 from sawlog.work.window import Window
 
 if TYPE_CHECKING:
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
     from sawlog.builder.selection.policy import Policy
     from sawlog.builder.trace import Trace
     from sawlog.work.plan import Plan
-
-_LOOK = 64
 
 _KNOWN = 16
 """States at rewinds that a reading keeps, so that the next one goes on from there."""
@@ -57,8 +56,7 @@ class Recorded:
         self.log = log
         self.row = row
         self._window = Window(log, row)
-        self._places: dict[int, int] | None = None
-        self._foreign: str | None = None
+        self._places = Places(log, row, self._window)
         self._profiles: dict[str, Profile] = {}
         self._states: dict[int, State] = {}
         self.binding = Bindings(self.packet_event, self.as_stored, self._window)
@@ -78,16 +76,6 @@ class Recorded:
     def window(self) -> Window:
         """The session's contents, for reading."""
         return self._window
-
-    @property
-    def format(self) -> str:
-        """The foreign format that the session was imported from; empty when it was not."""
-        if self._foreign is None:
-            self._foreign = ""
-            for event in self.as_stored(0, 1):
-                if isinstance(event.content, SessionCreated):
-                    self._foreign = event.content.format
-        return self._foreign
 
     def events(self, after: int = 0, upto: int | None = None) -> Iterator[Event]:
         """The events after `after`, up to `upto`, as a fold reads them."""
@@ -229,76 +217,25 @@ class Recorded:
 
     # --- where steps are ------------------------------------------------------------------------
 
+    @property
+    def format(self) -> str:
+        """The foreign format that the session was imported from; empty when it was not."""
+        return self._places.format
+
     def last_step(self) -> int:
         """The number of the newest step; 0 when there is none."""
-        if self.format:
-            return max(self._scan(), default=0)
-        end = self.row.head
-        while end > 0:
-            start = max(0, end - _LOOK)
-            found = [e.step for e in self.log.read(self.row, after=start, upto=end) if e.step]
-            if found:
-                return max(found)
-            end = start
-        return 0
+        return self._places.last_step()
 
     def packet_event(self, step: int) -> Event | None:
         """The newest packet.built of a step, or None when it has none (an import)."""
-        if self.format:
-            at = self._scan().get(step, 0)
-            if at:
-                event = self._window.event(at)
-                return event if isinstance(event.content, PacketBuilt) else None
-            return None
-        # Steps rise with seq from packet to packet, so a search by halves finds the last one.
-        low, high = 0, self.row.head
-        found: Event | None = None
-        while low < high:
-            middle = (low + high) // 2
-            packet = self._next_packet(middle, high)
-            if packet is None or packet.step > step:
-                high = middle
-            else:
-                if packet.step == step:
-                    found = packet
-                low = packet.seq
-        return found
-
-    def _next_packet(self, after: int, upto: int) -> Event | None:
-        at = after
-        while at < upto:
-            end = min(upto, at + _LOOK)
-            for stored in self.log.read(self.row, after=at, upto=end):
-                if stored.type == "packet.built":
-                    return decoded(stored, self.log.registry)
-            at = end
-        return None
+        return self._places.packet_event(step)
 
     def place(self, step: int) -> int:
         """The seq of a step's packet; where a foreign file shows the step, that before its reply.
 
         What was shown at the step is what stands there. Raises NoStep.
         """
-        event = self.packet_event(step)
-        if event is not None:
-            return event.seq
-        place = self._scan().get(step, 0) if self.format else 0
-        if not place:
-            raise NoStep(f"this session has no step {step}; its last one is {self.last_step()}")
-        return place - 1
-
-    def _scan(self) -> dict[int, int]:
-        """Step to the seq of its packet.built, or of its first event in an import."""
-        if self._places is None:
-            places: dict[int, int] = {}
-            packets: dict[int, int] = {}
-            for stored in self.log.read(self.row):
-                if stored.step:
-                    places.setdefault(stored.step, stored.seq)
-                    if stored.type == "packet.built":
-                        packets[stored.step] = stored.seq
-            self._places = {**places, **packets}
-        return self._places
+        return self._places.place(step)
 
     # --- packets --------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from sawlog.store.ids import keyed_id, new_id
 from sawlog.store.lease import Lease, Renewer
 from sawlog.store.log import Log
 from sawlog.work.forking import first_event, is_begun
+from sawlog.work.places import Places
 from sawlog.work.window import Window
 
 _SNAPSHOT_EVERY = 400
@@ -279,10 +280,8 @@ class Driver:
         return state_at(seq, self._before, self.events)
 
     def place(self, step: int) -> int:
-        """The seq of a step's packet; see `Recorded.place`. Raises NoStep."""
-        from sawlog.audit.recorded import Recorded  # what only writes does not load what reads
-
-        return Recorded(self._log, self._log.get(self.row)).place(step)
+        """The seq of a step's packet; see `Places.place`. Raises NoStep."""
+        return Places(self._log, self._log.get(self.row), self.window).place(step)
 
     def _before(self, seq: int) -> State:
         found = self._log.snapshot_get(self.row, fold=FOLD, layout=CODEC, upto=seq)
