@@ -18,7 +18,7 @@ from tests.fresh import imported_modules
 
 VERBS = (
     "demo", "import", "ls", "show", "packet", "why", "diff", "what-if", "cache", "stale",
-    "recover", "compact", "checkpoints", "fork", "rewind", "tree", "handoff", "verify", "export",
+    "recover", "approve", "deny", "resolve", "compact", "checkpoints", "fork", "rewind", "tree", "handoff", "verify", "export",
     "salvage", "case", "watch", "migrate", "doctor", "eval",
 )  # fmt: skip
 
