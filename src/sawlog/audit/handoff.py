@@ -31,29 +31,19 @@ from sawlog.builder.render.writing import blank
 from sawlog.builder.state import Ref, State
 from sawlog.store.content import TextPart
 from sawlog.store.envelope import UNKNOWN_TIME
-from sawlog.store.errors import ConfigError, Refused, quoted
+from sawlog.store.errors import ConfigError, Refused
 from sawlog.store.event import Event
 from sawlog.store.events.conversation import MessageAssistant, MessageUser
 from sawlog.store.events.steps import PolicySet
 from sawlog.store.events.world import Tool, ToolsChanged
 from sawlog.store.jsontext import source_of
 from sawlog.store.text import BlobMissing
-from sawlog.work.session import APIS
 from sawlog.work.tools import declare_all
 from sawlog.work.window import Window
 
 _SPEAK = (
     "give the user's next message, which is not logged: say=TEXT, on the command line --say TEXT"
 )
-
-
-def api_of(provider: str) -> str:
-    """The API that a provider's name means. Raises ConfigError for one that is not known."""
-    api = APIS.get(provider)
-    if api is None:
-        known = ", ".join(dict.fromkeys(APIS.values()))
-        raise ConfigError(f"there is no provider {quoted(provider)}: use one of {known}")
-    return api
 
 
 def wanted(api: str) -> tuple[tuple[str, str], ...]:

@@ -183,7 +183,8 @@ class Recorded:
         provider as they are.
         Raises ConfigError, by name, for what is lacking, and Refused when there is no request.
         """
-        from sawlog.audit.handoff import api_of, handoff
+        from sawlog.audit.handoff import handoff
+        from sawlog.work.apis import api_of
 
         return handoff(
             self,

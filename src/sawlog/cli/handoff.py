@@ -73,8 +73,8 @@ def handoff(
       sawlog handoff fix-refund --provider openai-responses --model gpt-5 --say "Go on."
       sawlog handoff - --provider anthropic --model claude-opus-4-5 --max-tokens 8000 --raw > r.json
     """
-    from sawlog.audit.handoff import api_of
     from sawlog.store.errors import ConfigError
+    from sawlog.work.apis import api_of
 
     if raw and as_json:
         raise ConfigError("--raw writes the bytes and --json describes them: give one of the two")

@@ -88,13 +88,9 @@ def _for_provider(
     session: Recorded, step: int, found: StepPacket, provider: str, model: str
 ) -> StepPacket:
     from sawlog.audit.rerender import rendered
-    from sawlog.store.errors import ConfigError
-    from sawlog.work.session import APIS
+    from sawlog.work.apis import api_of
 
-    api = APIS.get(provider)
-    if api is None:
-        known = ", ".join(dict.fromkeys(APIS.values()))
-        raise ConfigError(f"there is no provider {provider!r}: use one of {known}")
+    api = api_of(provider)
     if api == found.header.api and model in ("", found.header.model):
         return found
     return rendered(session, step, api, model or found.header.model)

@@ -124,16 +124,9 @@ def _budget(session: Recorded, given: str) -> int | Share:
 
 
 def _api(given: str) -> str | None:
-    if not given:
-        return None
-    from sawlog.store.errors import ConfigError
-    from sawlog.work.session import APIS
+    from sawlog.work.apis import api_of
 
-    api = APIS.get(given)
-    if api is None:
-        known = ", ".join(dict.fromkeys(APIS.values()))
-        raise ConfigError(f"there is no provider {given!r}: use one of {known}")
-    return api
+    return api_of(given) if given else None
 
 
 # --- for people -----------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ from sawlog.store.events.world import Tool, ToolsChanged
 from sawlog.store.jsontext import source_of
 from sawlog.store.log import Log
 from sawlog.store.text import Text, seal
+from sawlog.work.apis import APIS
 from sawlog.work.call import Call
 from sawlog.work.checking import Checks
 from sawlog.work.child import Handing, checked_label
@@ -54,16 +55,6 @@ from sawlog.work.telling import parts_of
 from sawlog.work.toolrun import ToolRun
 from sawlog.work.tools import Declared, declare_all
 from sawlog.work.window import Window
-
-APIS = {
-    "anthropic": "anthropic",
-    "openai": "openai-responses",
-    "openai-chat": "openai-chat",
-    "openai-responses": "openai-responses",
-    "deepseek": "deepseek-chat",
-    "deepseek-chat": "deepseek-chat",
-}
-"""Names that a step may be asked for under, and the API that each means."""
 
 
 class Session(Resolving, Shortening):
