@@ -11,6 +11,7 @@ import openai
 import pytest
 
 import sawlog
+from sawlog.audit.checkpoints import checkpoints_of
 from sawlog.providers.fake import FakeProvider
 from sawlog.providers.fake_replies import Call, Reply
 
@@ -180,4 +181,20 @@ def test_the_page_on_branches_runs_as_it_stands(
     exec(compile("\n".join(blocks), str(page), "exec"), {})
     with sawlog.open("agent.db") as log:
         for name in ("fix-refund", "second-try", "fix-refund/rounding"):
+            assert log.read(name).verify().sound
+
+
+def test_the_page_on_compaction_runs_as_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its blocks are one script, and their assertions hold."""
+    page = README.parent / "docs" / "compaction.md"
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    exec(compile("\n".join(blocks), str(page), "exec"), names)
+    cast(Any, names["log"]).close()
+    with sawlog.open("agent.db") as log:
+        assert len(checkpoints_of(log.read("long"))) >= 3
+        for name in ("fix-refund", "long"):
             assert log.read(name).verify().sound

@@ -97,6 +97,9 @@ def _each(session: Recorded) -> Iterator[Event]:
             session.window.forget()
 
 
+_FETCHED = frozenset(("compacted", "block_cut"))
+"""Reasons for which a checkpoint may stand for what it is the reason of."""
+
 _SAYINGS = frozenset(("synthetic", "notice", "stale", "missing", "checkpoint"))
 """Forms that say something of an event, or of none, and show nothing of it."""
 
@@ -198,7 +201,9 @@ class _Explaining:
             weighed_at=weighed_at,
             zone_units=use.units if use is not None else None,
             zone_bound=use.bound if use is not None else None,
-            fetch="" if present else fetched_by(one.event, self._packet.refs, self._window),
+            fetch=fetched_by(one.event, self._packet.refs, self._window)
+            if reason in _FETCHED
+            else "",
         )
         return sourced(answer, one, self._window)
 
