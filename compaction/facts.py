@@ -291,8 +291,10 @@ def _dropped(reading: Reading) -> tuple[Dropped, ...]:
         if one.ref.form in _TOLD_AGAIN or (one.ref.seq, kind) in seen:
             continue
         seen.add((one.ref.seq, kind))
-        counts[kind] = counts.get(kind, 0) + 1
         mine = refs.setdefault(kind, {})
+        # An item may come in again behind a cut, and go again at the next: it is one.
+        again = one.ref.form == "item" and one.event.id in mine
+        counts[kind] = counts.get(kind, 0) + (not again)
         mine.pop(one.event.id, None)
         mine[one.event.id] = None
     return tuple(Dropped(kind, counts[kind], tuple(refs.get(kind, {}))[-REFS:]) for kind in counts)

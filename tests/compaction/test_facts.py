@@ -283,6 +283,22 @@ def test_what_is_dropped_is_counted_and_cited() -> None:
     assert found["result"].refs == tuple(result.id for _, result in ran[-3:])
 
 
+def test_an_item_that_comes_in_again_is_counted_once() -> None:
+    """It goes with each compaction and is chosen anew behind it: one thing, not one for each."""
+    work = begun()
+    work.offer("Paris is in France.", "verified_fact")
+    counts: list[int] = []
+    for _ in range(3):
+        work.packet()
+        work.spoke("I look at it. " * 40)
+        work.user()
+        past = work.past()
+        assert "Paris is in France." in {entry.text for entry in past.region.entries}
+        made = work.compact()
+        counts += [one.count for one in made.dropped if one.kind == "observation"]
+    assert counts == [1, 1, 1]
+
+
 def test_evidence_is_all_that_is_cited_once() -> None:
     work = begun("You must keep it. - x\n- [ ] open")
     work.ran("edit_file", EDIT)
