@@ -6,7 +6,7 @@ out: when those alone are too large, `units` of what comes back says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -14,7 +14,7 @@ from sawlog.builder.contents import Contents
 from sawlog.builder.forms import checkpoint_entries
 from sawlog.builder.measure import measure_of
 from sawlog.store.events.base import EventId, Named
-from sawlog.store.events.compaction import Checkpoint
+from sawlog.store.events.compaction import ChangedFile, Checkpoint, Closed, Dropped, Line
 
 MEASURE = Named("utf8-quarter", 1)
 """The measure of the default rules."""
@@ -30,24 +30,23 @@ INSTRUCTIONS = 200
 _SOFT = 10  # of finished work and of files so many stay as long as the other can give some
 
 
-def evidence_of(checkpoint: Checkpoint) -> tuple[EventId, ...]:
+def cited(checkpoint: Checkpoint) -> tuple[EventId, ...]:
     """All events that a checkpoint cites, each once, in the order in which it does."""
-    cited: dict[EventId, None] = {}
-    for lines in (checkpoint.constraints, checkpoint.confirmed):
-        for line in lines:
-            cited.update(dict.fromkeys(line.refs))
-    for file in checkpoint.changed:
-        cited.update(dict.fromkeys(file.refs))
-    for lines in (checkpoint.open, checkpoint.next):
-        for line in lines:
-            cited.update(dict.fromkeys(line.refs))
-    cited.update((call.call, None) for call in checkpoint.calls)
-    cited.update((file.ref, None) for file in checkpoint.files if file.ref)
-    for closed in checkpoint.closed:
-        cited.update(dict.fromkeys(closed.refs))
-    for dropped in checkpoint.dropped:
-        cited.update(dict.fromkeys(dropped.refs))
-    return tuple(cited)
+    refs = (
+        *_refs((*checkpoint.constraints, *checkpoint.confirmed)),
+        *_refs(checkpoint.changed),
+        *_refs((*checkpoint.open, *checkpoint.next)),
+        *(call.call for call in checkpoint.calls),
+        *(file.ref for file in checkpoint.files if file.ref),
+        *_refs(checkpoint.closed),
+        *_refs(checkpoint.dropped),
+    )
+    return tuple(dict.fromkeys(refs))
+
+
+def _refs(some: Iterable[Line | ChangedFile | Closed | Dropped]) -> Iterator[EventId]:
+    for one in some:
+        yield from one.refs
 
 
 def measured(checkpoint: Checkpoint, contents: Contents, measure: Named = MEASURE) -> Checkpoint:
@@ -55,7 +54,7 @@ def measured(checkpoint: Checkpoint, contents: Contents, measure: Named = MEASUR
 
     Raises BlobMissing, and UnknownNumber for a measure that is not installed.
     """
-    checkpoint = replace(checkpoint, evidence=evidence_of(checkpoint))
+    checkpoint = replace(checkpoint, evidence=cited(checkpoint))
     units = sum(map(measure_of(measure), checkpoint_entries(checkpoint, contents)))
     return replace(checkpoint, units=units)
 

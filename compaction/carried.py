@@ -14,7 +14,7 @@ from sawlog.compaction.gone import Reading, offered_text
 from sawlog.compaction.wording import boxes_in, cut, line_id, note_id, one_line, word_for_word
 from sawlog.store.event import Event
 from sawlog.store.events.base import EventId
-from sawlog.store.events.compaction import Closed, Line, NoteClosed, NoteRecorded
+from sawlog.store.events.compaction import Checkpoint, Closed, Line, NoteClosed, NoteRecorded
 from sawlog.store.events.items import ItemOffered, ItemWithdrawn, TaskSet
 from sawlog.store.text import Text
 
@@ -35,6 +35,16 @@ _FIELD_OF = {"constraint": "constraints", "open": "open", "next": "next", "confi
 _MOVED = {"confirmed": "noted as done", "next": "noted as planned"}
 _RULES = ("constraint", "rule")
 _TRUSTED = ("trusted_source", "verified")
+
+
+def lines_by_field(checkpoint: Checkpoint) -> dict[str, tuple[Line, ...]]:
+    """The lines of a checkpoint, by the field that each stands in."""
+    return {
+        "constraints": checkpoint.constraints,
+        "confirmed": checkpoint.confirmed,
+        "open": checkpoint.open,
+        "next": checkpoint.next,
+    }
 
 
 class Lines:

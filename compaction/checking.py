@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sawlog.compaction.carried import FIELDS, HOLDING
+from sawlog.compaction.bounds import cited
+from sawlog.compaction.carried import HOLDING, lines_by_field
 from sawlog.compaction.extractive import SUMMARISER
 from sawlog.compaction.facts import known
 from sawlog.compaction.gone import Reading
@@ -68,22 +69,15 @@ def check(past: Past, checkpoint: Checkpoint, units: int) -> tuple[tuple[str, st
     return tuple(dict.fromkeys(found))
 
 
-def _lines(checkpoint: Checkpoint) -> dict[str, tuple[Line, ...]]:
-    return {
-        "constraints": checkpoint.constraints,
-        "confirmed": checkpoint.confirmed,
-        "open": checkpoint.open,
-        "next": checkpoint.next,
-    }
-
-
 def _wrote_nothing(checkpoint: Checkpoint, known: Checkpoint) -> bool:
     """True when all words of a checkpoint with a summariser are code's, or those from before."""
     if checkpoint.summariser is None or checkpoint.narrative or checkpoint.block is not None:
         return False
-    before = {(line.id, line.text) for lines in _lines(known).values() for line in lines}
+    before = {(line.id, line.text) for lines in lines_by_field(known).values() for line in lines}
     return all(
-        (line.id, line.text) in before for lines in _lines(checkpoint).values() for line in lines
+        (line.id, line.text) in before
+        for lines in lines_by_field(checkpoint).values()
+        for line in lines
     )
 
 
@@ -96,7 +90,7 @@ class _Judge:
         self._reading = Reading(past)
         self._events: dict[EventId, Event] = {event.id: event for event in self._reading.events}
         self._known_lines = {
-            line.id: line for lines in _lines(self.known).values() for line in lines
+            line.id: line for lines in lines_by_field(self.known).values() for line in lines
         }
         self._citable = self._reading.citable | frozenset(self.known.evidence)
         self._code_closes = {one.id: one for one in self.known.closed}
@@ -113,10 +107,10 @@ class _Judge:
         """What had to be there and is not."""
         if self.known.goal and not checkpoint.goal:
             yield "missing_goal", ""
-        there = {line.id: line for field in HOLDING for line in _lines(checkpoint)[field]}
+        there = {line.id: line for field in HOLDING for line in lines_by_field(checkpoint)[field]}
         closed = {one.id: one for one in checkpoint.closed}
         for field, code in (("constraints", "missing_constraint"), ("open", "dropped_open")):
-            for line in (*_lines(self.previous)[field], *_lines(self.known)[field]):
+            for line in (*lines_by_field(self.previous)[field], *lines_by_field(self.known)[field]):
                 stands = there.get(line.id)
                 one = closed.get(line.id)
                 if stands is not None:
@@ -157,7 +151,7 @@ class _Judge:
                 self._is_finished(ref) for ref in line.refs
             ):
                 yield "bad_citation", line.id
-        for ref in _cited(checkpoint):
+        for ref in dict.fromkeys((*cited(checkpoint), *checkpoint.evidence)):
             if ref not in self._citable:
                 yield "outside_region", ref
         versions = {file.path: (file.version, file.state) for file in self.known.changed}
@@ -185,23 +179,11 @@ class _Judge:
             if asks_for_work(self._reading.text(line.text)):
                 yield "imperative", line.id
         seen: dict[str, None] = {}
-        for field in FIELDS:
-            for line in _lines(checkpoint)[field]:
+        for lines in lines_by_field(checkpoint).values():
+            for line in lines:
                 if line.id in seen:
                     yield "duplicate_id", line.id
                 seen[line.id] = None
         for id in (*seen, *(closed.id for closed in checkpoint.closed)):
             if not is_plain_id(id):
                 yield "bad_id", id
-
-
-def _cited(checkpoint: Checkpoint) -> Iterator[EventId]:
-    for lines in _lines(checkpoint).values():
-        for line in lines:
-            yield from line.refs
-    for some in (checkpoint.changed, checkpoint.closed, checkpoint.dropped):
-        for one in some:
-            yield from one.refs
-    yield from (file.ref for file in checkpoint.files if file.ref)
-    yield from (call.call for call in checkpoint.calls)
-    yield from checkpoint.evidence

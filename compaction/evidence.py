@@ -13,6 +13,7 @@ import msgspec
 
 from sawlog.builder.contents import Contents, text_of
 from sawlog.compaction.past import Past
+from sawlog.compaction.wording import cut
 from sawlog.store.content import TextPart
 from sawlog.store.event import Event
 from sawlog.store.events.base import EventId
@@ -109,4 +110,4 @@ def _texts(parts: Iterable[object], contents: Contents) -> Iterator[str]:
 def shortened(text: str, most: int = SHOWN) -> str:
     """A text on one line, of at most so many characters; a cut is to be seen."""
     flat = " ".join(text.replace("\r", "\n").split("\n"))
-    return flat if len(flat) <= most else flat[: most - 1] + "…"
+    return cut(flat, most)

@@ -11,7 +11,7 @@ from sawlog.builder.item import content_digest
 from sawlog.builder.plainwords import word
 from sawlog.compaction.bounds import CONFIRMED, INSTRUCTIONS, MEASURE, NEXT, WITHDRAWN, bounded
 from sawlog.compaction.calls import READ_ONLY, UNDECLARED, Call
-from sawlog.compaction.carried import Items, Lines, Needs, Notes, boxes, withdrawals
+from sawlog.compaction.carried import Items, Lines, Needs, Notes, boxes, lines_by_field, withdrawals
 from sawlog.compaction.files import REFS, changed_files, read_files
 from sawlog.compaction.gone import REAL, Reading, shown_text
 from sawlog.compaction.past import Past
@@ -89,9 +89,8 @@ def _carry(reading: Reading, lines: Lines) -> None:
         return
     notes, needs, items = Notes(reading), Needs(reading), Items(reading)
     ticked = boxes(reading)
-    for field in ("constraints", "confirmed", "open", "next"):
-        for line in getattr(previous, field):
-            assert isinstance(line, Line)
+    for field, before in lines_by_field(previous).items():
+        for line in before:
             closed = notes.closing(line.id, field)
             if closed is None and field == "constraints":
                 closed = items.closing(line.id)
