@@ -76,7 +76,7 @@ def checkpoint_text(content: Checkpoint, read: Read) -> str:
     if replaced:
         out.append(f"Instructions that a later one replaced: {len(replaced)}")
     if content.narrative:
-        out += ["In words:", read(content.narrative)]
+        out += ["In words:", _flat(read(content.narrative))]
     dropped = [f"- {one.kind}: {one.count}{cited(one.refs)}" for one in content.dropped]
     if dropped:
         out += [

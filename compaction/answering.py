@@ -192,12 +192,13 @@ def merged(past: Past, known: Checkpoint, answer: Answer, evidence: Evidence) ->
     drawn = _Drawn(past.contents, evidence, taken)
     joined = replace(
         known,
-        goal=known.goal or answer.goal,
+        goal=known.goal or one_line(answer.goal),
         constraints=drawn.joined("c", known.constraints, answer.constraints),
         confirmed=drawn.joined("d", known.confirmed, (*answer.confirmed, *told)),
         open=drawn.joined("o", known.open, answer.open),
         next=drawn.joined("n", known.next, answer.next),
-        narrative=answer.narrative or known.narrative,
+        # On one line: none of it may pass for a line of the checkpoint, which cites its evidence.
+        narrative=one_line(answer.narrative) or known.narrative,
         summariser=MODEL,
     )
     return replace(joined, evidence=_used(known.evidence, evidence, drawn.cited))
@@ -219,6 +220,8 @@ class _Drawn:
         for one in said:
             refs = self._refs(one.evidence)
             text = one_line(one.text)
+            if not text:
+                continue
             id = one.id if one.id in lines else same.get(text, "")
             carried = lines.get(id)
             if carried is not None:

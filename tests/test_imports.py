@@ -124,7 +124,15 @@ HOUSE: dict[str, Room] = {
     # Floor 4: the hall: one session, one loop, and the same session read again.
     "summariser": Room(
         ("work/summarising.py",),
-        ("work/exchange.py", "builder", "builder render", "store values", "msgspec", "httpx"),
+        (
+            "work/exchange.py",
+            "work/spellings.py",
+            "builder",
+            "builder render",
+            "store values",
+            "msgspec",
+            "httpx",
+        ),
     ),
     "session": Room(
         ("agentlog.py", "audit/*", "work/*"),

@@ -23,6 +23,7 @@ from sawlog.compaction.facts import known
 from sawlog.compaction.history import History, history_of
 from sawlog.compaction.past import Past, surviving
 from sawlog.compaction.region import CannotCompact, Region, choose
+from sawlog.compaction.wording import cut, one_line
 from sawlog.store.errors import ConfigError, Conflict, NotCompacted, StoreError, quoted
 from sawlog.store.event import Event
 from sawlog.store.events.compaction import (
@@ -141,6 +142,7 @@ class Compactor:
                 reasons = draft if isinstance(draft, tuple) else self._judged(past, draft)
                 if not isinstance(draft, tuple) and not reasons:
                     return self._commit(wanted, history, region, started, draft, refused)
+                reasons = tuple((code, cut(one_line(about))) for code, about in reasons)
                 refused.append(reasons)
                 refusal = CompactionRefused(attempt, reasons)
                 self._driver.append([self._driver.new(refusal, "harness")])

@@ -15,6 +15,7 @@ from sawlog.store.errors import Conflict, InvalidEvent, quoted
 from sawlog.store.events.lifecycle import HistoryRewound, Ran
 from sawlog.store.events.steps import AttemptLost, StepAbandoned
 from sawlog.store.text import Text
+from sawlog.work.credentials import Credentials
 from sawlog.work.isolating import Isolating
 
 _CONFLICTS = 8
@@ -36,6 +37,7 @@ class Rewound(msgspec.Struct, frozen=True):
 class Rewinding(Isolating):
     """The part of a session that takes its history back. See `Session`."""
 
+    credentials: Credentials
     _abandoned: frozenset[str] = frozenset()
     """Event ids of calls that ran when the history was taken back to before them."""
 
@@ -63,7 +65,7 @@ class Rewinding(Isolating):
                 then = driver.state_at(back)
                 events = driver.events(back, state.seq)
                 calls, files = not_undone(then, state, events, driver.window)
-                rewind = HistoryRewound(back, reason, calls, files)
+                rewind = HistoryRewound(back, self._told(reason), calls, files)
                 new = [*self._endings(state), driver.new(rewind, "harness")]
                 try:
                     seqs = driver.append(new, expected_seq=state.seq)
@@ -75,6 +77,10 @@ class Rewinding(Isolating):
                 self._abandoned |= running
                 return Rewound(seqs[-1], back, calls, files)
             raise AssertionError("the last attempt returns or raises")
+
+    def _told(self, reason: str) -> str:
+        # What is no text is named where the event is made.
+        return self.credentials.scrub(reason) if isinstance(reason, str) else reason  # pyright: ignore[reportUnnecessaryIsInstance]
 
     def _place(self, state: State, step: int | None, to: int | None) -> int:
         """The seq that is gone back to."""

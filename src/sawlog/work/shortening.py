@@ -46,15 +46,19 @@ class Shortening(Rewinding):
             raise InvalidEvent(
                 f"{quoted(name)} names no note: 1 to 100 characters without spaces", path="name"
             )
-        self._driver.append(
-            [self._driver.new(NoteRecorded(kind, name, text, tuple(refs)), "harness")]
-        )
+        noted = NoteRecorded(kind, name, self._scrubbed(text), tuple(refs))
+        self._driver.append([self._driver.new(noted, "harness")])
 
     def settle(self, name: str, *, refs: Sequence[EventId] = (), reason: str = "") -> None:
         """Close a note: by which events, and why. The next checkpoint says so, once."""
         if not _is_name(name):
             raise InvalidEvent(f"{quoted(name)} names no note", path="name")
-        self._driver.append([self._driver.new(NoteClosed(name, tuple(refs), reason), "harness")])
+        closed = NoteClosed(name, tuple(refs), self._scrubbed(reason))
+        self._driver.append([self._driver.new(closed, "harness")])
+
+    def _scrubbed(self, text: str) -> str:
+        # What is no text is named where the event is made.
+        return self.credentials.scrub(text) if isinstance(text, str) else text  # pyright: ignore[reportUnnecessaryIsInstance]
 
     # --- compaction -------------------------------------------------------------------------------
 
@@ -87,17 +91,18 @@ class Shortening(Rewinding):
     def _prose(self, route: Route, summariser: Provider | None) -> Prose | None:
         """Who writes the prose. Raises ConfigError, before the log says that anything began."""
         if summariser is not None and route != "rules":
+            if not isinstance(summariser, Provider):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ConfigError(f"summariser {quoted(summariser)} is none: give a Provider")
             summariser.check()
         if route == "provider":
             if summariser is None:
                 raise ConfigError(
                     "the route provider needs to know whom to ask: give summariser=Provider(…)"
                 )
-            scrub = self.credentials.scrub
-            return ProviderBlock(self._driver, summariser, lambda text: scrub(text) != text)
+            return ProviderBlock(self._driver, summariser, scrub=self.credentials.scrub)
         if route == "rules" or summariser is None:
             return None
-        return ModelProse(self._driver, summariser)
+        return ModelProse(self._driver, summariser, scrub=self.credentials.scrub)
 
     def _tell_hook(self, hook: Hook, done: Compacted) -> None:
         said = hook(done)

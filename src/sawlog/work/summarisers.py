@@ -21,20 +21,35 @@ from sawlog.compaction.past import Past
 from sawlog.store.errors import ConfigError, quoted
 from sawlog.store.events.base import Named, Payload
 from sawlog.store.events.compaction import Checkpoint, CompactionAnswered, CompactionAsked
+from sawlog.work.apis import APIS
 from sawlog.work.driver import Driver
-from sawlog.work.summarising import AGAIN, Answered, Provider, Summariser, ask
+from sawlog.work.summarising import AGAIN, Answered, Provider, Summariser, ask, cleaned
 
 TRIES = 3
 """Times that a function is asked the same before it is given up."""
 
 Reasons = tuple[tuple[str, str], ...]
 
+Scrub = Callable[[str], str]
+"""Takes known secrets out of a text."""
+
+
+def _as_it_is(text: str) -> str:
+    return text
+
 
 class _Asks:
-    """Asks one summariser for one session; every request and answer is in the log."""
+    """Asks one summariser for one session; every request and answer is in the log.
+
+    `scrub` takes out of an answer what the log must not hold, before anything reads it.
+    """
 
     def __init__(
-        self, driver: Driver, summariser: Provider | Summariser, sending: Sending | None = None
+        self,
+        driver: Driver,
+        summariser: Provider | Summariser,
+        sending: Sending | None = None,
+        scrub: Scrub = _as_it_is,
     ) -> None:
         if sending is None:
             if not isinstance(summariser, Provider):
@@ -47,6 +62,7 @@ class _Asks:
             self._retries, summariser = summariser.retries, replace(summariser, retries=0)
         self._summariser = summariser
         self._sending = sending
+        self._scrub = scrub
         self._asked = 0
 
     def _answer(self, request: Request, summariser: Named, instruction: str) -> Answered:
@@ -73,7 +89,7 @@ class _Asks:
                 size=request.size,
             )
         )
-        answered = ask(self._summariser, request, header.api)
+        answered = cleaned(ask(self._summariser, request, header.api), self._scrub)
         error = f"{answered.error}: {answered.message}" if answered.error else ""
         self._append(
             CompactionAnswered(self._asked, answered.status, answered.body, answered.usage, error)
@@ -87,18 +103,25 @@ class _Asks:
 class ModelProse(_Asks):
     """Asks a model for the prose of a checkpoint: the local route."""
 
+    _skipped = 0
+    """Units at the front of the region that it is not shown: with them it was too long."""
+
     def __call__(self, past: Past, known: Checkpoint, faults: Reasons) -> Checkpoint | Reasons:
         """The checkpoint with the model's prose, or why there is none. Raises ConfigError."""
-        skipped = 0
         places = borders(past.region.entries)
+        last = len(places) - 1
+        more = 1
         while True:
             region = past.region
-            entries = region.entries[places[skipped] :] if skipped else region.entries
+            entries = region.entries[places[self._skipped] :] if self._skipped else region.entries
             shortened = replace(past, region=replace(region, entries=entries))
             asked = request_for(shortened, known, self._sending, faults)
             answered = self._answer(asked.request, MODEL, asked.instruction)
-            if answered.overflowed and skipped + 1 < len(places):
-                skipped += 1  # the oldest unit goes, with all its pairs
+            if answered.overflowed and self._skipped < last:
+                # The oldest units go, with all their pairs: each time twice as many, so that a long
+                # region is not sent once for each of its units.
+                self._skipped = min(last, self._skipped + more)
+                more *= 2
                 continue
             if answered.error:
                 return _failed(answered)
@@ -111,12 +134,6 @@ class ModelProse(_Asks):
 class ProviderBlock(_Asks):
     """Asks a provider to compact by itself: its block heads the packet, code fills the data."""
 
-    def __init__(
-        self, driver: Driver, provider: Provider, is_secret: Callable[[str], bool]
-    ) -> None:
-        super().__init__(driver, provider)
-        self._is_secret = is_secret
-
     def __call__(self, past: Past, known: Checkpoint, faults: Reasons) -> Checkpoint | Reasons:
         """The checkpoint with the provider's block, or why there is none. Raises ConfigError."""
         by = compactor_of(self._sending)
@@ -127,7 +144,7 @@ class ProviderBlock(_Asks):
         if block is None:
             return (("no_block", "the provider gave no compaction"),)
         source = block.source if isinstance(block.source, str) else ""
-        if self._is_secret(source):
+        if self._scrub(source) != source:
             return (("withheld", "its block holds a secret"),)
         return replace(known, block=block, summariser=by)
 
@@ -151,7 +168,7 @@ def provider_named(name: str) -> Provider | None:
             f"{quoted(name)} is no summariser: use extractive, or API/MODEL such as "
             "anthropic/some-model"
         )
-    provider = Provider(api={"openai": "openai-responses"}.get(api, api), model=model)
+    provider = Provider(api=APIS.get(api, api), model=model)
     try:
         provider.sending()
     except (ConfigError, KeyError, ValueError) as error:

@@ -24,6 +24,7 @@ from sawlog.builder.replies import RefusedReply, Running, parse
 from sawlog.store.content import Part
 from sawlog.store.errors import ConfigError
 from sawlog.work.exchange import RawReply, pause_after, reply_bytes
+from sawlog.work.spellings import Spellings
 
 LARGEST = 16 * 1024 * 1024
 """Bytes of a reply that are read."""
@@ -32,6 +33,9 @@ AGAIN = frozenset({"rate_limit", "overload", "timeout", "provider_error", "conne
 """Errors after which the same bytes may be answered."""
 
 Headers = tuple[tuple[str, str], ...]
+
+_LEAST_KEY = 12
+"""Characters of a key that is looked for in an answer: a shorter one is a word like others."""
 
 _CUT_OFF = frozenset({"max_tokens", "length", "max_output_tokens"})
 _BASES = {
@@ -104,10 +108,12 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     def ask(self, request: Request) -> Answered:
         """Send the request's very bytes, again where that may help. Raises ConfigError alone."""
         url, headers = self._door(request.path, request.headers)
+        clean = self._without_key()
         if self.retries < 0 or self.timeout <= 0:
             raise ConfigError("a summariser's retries are 0 or more, its timeout above 0 seconds")
         for tried in range(self.retries + 1):
             raw, answered = self._try(url, headers, request)
+            answered = cleaned(answered, clean)
             if answered.error not in AGAIN or tried == self.retries:
                 return answered
             time.sleep(pause_after(raw, tried))
@@ -117,8 +123,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         """Where a request goes, and under which headers. Raises ConfigError."""
         if self.api not in _BASES:
             raise ConfigError(f"there is no API {self.api!r}; known are {', '.join(_BASES)}")
-        base, variable = _BASES[self.api]
-        base, variable = (self.base_url or base).rstrip("/"), self.key_variable or variable
+        base, _ = _BASES[self.api]
+        base, variable = (self.base_url or base).rstrip("/"), self._variable
         local = _checked(base)
         path = path.removeprefix("/v1") if base.endswith("/v1") else path
         headers = {**dict(given), "content-type": "application/json"}
@@ -136,6 +142,18 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         elif key:
             headers["authorization"] = f"Bearer {key}"
         return f"{base}{path}", headers
+
+    @property
+    def _variable(self) -> str:
+        return self.key_variable or _BASES[self.api][1]
+
+    def _without_key(self) -> Callable[[str], str]:
+        """Takes the key out of what a server says back, such as that it is wrong."""
+        key = os.environ.get(self._variable, "")
+        if len(key) < _LEAST_KEY:
+            return str
+        spellings = Spellings(key)
+        return lambda text: spellings.replaced(f"[secret:{self._variable}]", text)
 
     def _try(
         self, url: str, headers: dict[str, str], request: Request
@@ -205,6 +223,17 @@ def read_reply(api: str, status: int, headers: Mapping[str, str], body: bytes) -
             elif reply.refusal:
                 error, message = "refused_content", reply.refusal
             return Answered(status, text, reply.usage, error, message, reply.text, parts)
+
+
+def cleaned(answered: Answered, clean: Callable[[str], str]) -> Answered:
+    """The answer with all its texts cleaned; its parts stay as they are."""
+    return msgspec.structs.replace(
+        answered,
+        body=clean(answered.body),
+        usage=clean(answered.usage),
+        message=clean(answered.message),
+        text=clean(answered.text),
+    )
 
 
 class _TooLarge(Exception):
