@@ -25,7 +25,11 @@ DONE = "done"
 FAILED = "failed"
 NOT_DONE = "not_done"
 
+READ_ONLY = "read_only"
+IDEMPOTENT = "idempotent"
 SIDE_EFFECT = "side_effect"
+CLASSES = (READ_ONLY, IDEMPOTENT, SIDE_EFFECT)
+"""Effect classes: what a tool does when it is run twice. Undeclared ones are side effects."""
 
 TYPES = frozenset(
     "effect.intended effect.reconciled effect.settled history.rewound session.forked "

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import msgspec
 
+from sawlog.builder.effects import READ_ONLY
 from sawlog.builder.item import json_digest
 from sawlog.builder.pathnames import paths_of
 from sawlog.builder.paths import path_danger
@@ -159,7 +160,7 @@ def check(name: str, arguments_json: str, tools: Iterable[Tool], root: str = "")
     danger = dangerous_path(arguments, root)
     if danger is not None:
         return GatewayVerdict(DENY, *danger)
-    if tool.effect != "read_only":
+    if tool.effect != READ_ONLY:
         return GatewayVerdict(ASK, "side_effect_requires_approval")
     return GatewayVerdict(ALLOW, "policy_allows")
 

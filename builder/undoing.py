@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sawlog.builder.contents import Contents
+from sawlog.builder.effects import READ_ONLY
 from sawlog.builder.state import State
 from sawlog.store.event import Event
 from sawlog.store.events.base import EventId
@@ -16,8 +17,6 @@ from sawlog.store.events.conversation import ToolFinished, ToolRequested, ToolSt
 from sawlog.store.events.lifecycle import Ran
 from sawlog.store.events.world import FileChanged
 from sawlog.store.text import Text
-
-READ_ONLY = "read_only"
 
 
 def not_undone(

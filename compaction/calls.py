@@ -11,16 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
+from sawlog.builder.effects import READ_ONLY
 from sawlog.builder.jsonvalue import Value, value_of
 from sawlog.builder.pathnames import paths_of
 from sawlog.store.event import Event
 from sawlog.store.events.base import EventId
 from sawlog.store.events.conversation import ToolFinished, ToolRequested, ToolStarted
 from sawlog.store.text import Text
-
-READ_ONLY = "read_only"
-UNDECLARED = "side_effect"
-"""What the effect of a call is that nobody declared (DESIGN, Recovery and effects)."""
 
 UNFINISHED = "unfinished"
 UNPAIRED = "unpaired"

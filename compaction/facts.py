@@ -7,10 +7,11 @@ summariser adds, these stay (`checking`), and without one they are the checkpoin
 from __future__ import annotations
 
 from sawlog.builder.arrange import synthetic_kind
+from sawlog.builder.effects import READ_ONLY, SIDE_EFFECT
 from sawlog.builder.item import content_digest
 from sawlog.builder.plainwords import word
 from sawlog.compaction.bounds import CONFIRMED, INSTRUCTIONS, MEASURE, NEXT, WITHDRAWN, bounded
-from sawlog.compaction.calls import READ_ONLY, UNDECLARED, Call
+from sawlog.compaction.calls import Call
 from sawlog.compaction.carried import Items, Lines, Needs, Notes, boxes, lines_by_field, withdrawals
 from sawlog.compaction.files import REFS, changed_files, read_files
 from sawlog.compaction.gone import REAL, Reading, shown_text
@@ -163,7 +164,7 @@ def _finished(reading: Reading) -> list[Call]:
         call = reading.calls.answered_by(one.event.id)
         if call is None or reading.calls.outcome(one.event.id) != "ok":
             continue
-        effect = call.effect or declared.get(reading.text(call.request.name), UNDECLARED)
+        effect = call.effect or declared.get(reading.text(call.request.name), SIDE_EFFECT)
         if effect != READ_ONLY:
             found.setdefault(call.result.id, call)
     return list(found.values())

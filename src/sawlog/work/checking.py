@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import structs
 
 from sawlog.builder.contents import text_of
-from sawlog.builder.effects import DONE, FAILED
+from sawlog.builder.effects import DONE, FAILED, IDEMPOTENT
 from sawlog.builder.gateway import ASK, DENY, GatewayVerdict
 from sawlog.builder.pairing import find_waiting
 from sawlog.builder.state import State, Waiting
@@ -260,7 +260,7 @@ class Checks:
                 case ApprovalDecided(approval=approval, allow=allow) if approval == asked != "":
                     asked, given = "", allow
                 case ToolStarted(call=call, effect=effect) if call == waiting.id:
-                    given = given and effect == "idempotent"
+                    given = given and effect == IDEMPOTENT
                 case _:
                     pass
         return given

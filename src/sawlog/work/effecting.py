@@ -13,7 +13,16 @@ from msgspec.structs import replace
 
 from sawlog.builder import effects
 from sawlog.builder.contents import text_of
-from sawlog.builder.effects import DONE, FAILED, NOT_DONE, SIDE_EFFECT, UNKNOWN, Effect, Effects
+from sawlog.builder.effects import (
+    CLASSES,
+    DONE,
+    FAILED,
+    NOT_DONE,
+    SIDE_EFFECT,
+    UNKNOWN,
+    Effect,
+    Effects,
+)
 from sawlog.builder.state import Waiting
 from sawlog.store.envelope import NewEvent
 from sawlog.store.errors import Conflict, EffectUnknown, ToolError, quoted
@@ -21,7 +30,6 @@ from sawlog.store.events.base import Payload
 from sawlog.store.events.effects import EffectIntended, EffectSettled
 from sawlog.work.call import Call
 from sawlog.work.driver import Driver
-from sawlog.work.tools import EFFECTS
 
 _LONGEST = 200
 """Characters of an effect's name."""
@@ -113,9 +121,9 @@ def _check(name: object, effect: object) -> None:
             f"{quoted(name)} is no name of an effect: give a text of 1 to {_LONGEST} characters "
             "that is the same each time, such as 'charge'"
         )
-    if effect not in EFFECTS[1:]:
+    if effect not in CLASSES[1:]:
         raise ToolError(
-            f"{quoted(effect)} is no class of an effect: it is one of {', '.join(EFFECTS[1:])}"
+            f"{quoted(effect)} is no class of an effect: it is one of {', '.join(CLASSES[1:])}"
         )
 
 

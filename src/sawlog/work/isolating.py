@@ -13,6 +13,7 @@ from typing import TypedDict
 
 from sawlog.builder.channels import CHANNELS
 from sawlog.builder.contents import Contents, text_of
+from sawlog.builder.effects import READ_ONLY
 from sawlog.builder.facts import Offer
 from sawlog.builder.item import Kind, Sensitivity, content_digest
 from sawlog.store.content import TextPart
@@ -68,7 +69,7 @@ class Isolating(Surroundings):
         """
         return tool(
             Outputs(self._blob, self._cited, self._listed).read_output,
-            effect="read_only",
+            effect=READ_ONLY,
             description="Read part of a long output that is shown shortened: ref is the sha256:… "
             "that names it, or the name of evidence in a checkpoint, such as k2.5. Give start and "
             "end in bytes (end 0: as much as there is room for), or "

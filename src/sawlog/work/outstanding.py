@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sawlog.builder.effects import FAILED, SIDE_EFFECT, UNKNOWN, Effect
+from sawlog.builder.effects import FAILED, IDEMPOTENT, SIDE_EFFECT, UNKNOWN, Effect
 from sawlog.builder.state import State, Waiting
 from sawlog.store.directory import SessionRow
 from sawlog.store.event import Event, decoded
@@ -177,6 +177,6 @@ def _action(
 def _may(start: Effect | None) -> str:
     if start is not None and start.state not in (UNKNOWN, FAILED):
         return "somebody found out that it was not done"
-    if start is not None and start.effect == "idempotent":
+    if start is not None and start.effect == IDEMPOTENT:
         return "its key makes it once, however often it runs"
     return "it only reads"

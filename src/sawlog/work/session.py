@@ -14,7 +14,7 @@ import msgspec
 
 from sawlog.builder.build import Sending
 from sawlog.builder.contents import text_of
-from sawlog.builder.effects import Effect
+from sawlog.builder.effects import SIDE_EFFECT, Effect
 from sawlog.builder.packet import Header
 from sawlog.builder.profiles import Profile, profile_for
 from sawlog.builder.render import renderer_for
@@ -264,7 +264,7 @@ class Session(Resolving, Shortening):
         what it does: `again` decides that it is run once more all the same.
         """
         declared = self._declared.get(call.name)
-        chosen = effect or (declared.tool.effect if declared else "side_effect")
+        chosen = effect or (declared.tool.effect if declared else SIDE_EFFECT)
         return ToolRun(self, call, chosen, again)
 
     def started(self, call: Call, effect: str, again: bool = False) -> None:

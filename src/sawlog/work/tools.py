@@ -14,13 +14,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
+from sawlog.builder.effects import CLASSES, READ_ONLY
 from sawlog.store.errors import ConfigError, InvalidArguments, InvalidEvent
 from sawlog.store.events.world import Tool
 from sawlog.store.jsontext import source_of
 from sawlog.work.function_schema import Arguments
-
-EFFECTS = ("read_only", "idempotent", "side_effect")
-"""The effect classes of tools; one that is not declared is `side_effect`."""
 
 _NAME = re.compile("[a-zA-Z0-9_-]{1,64}")
 _OWN = "__sawlog_effect__"
@@ -33,7 +31,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def own_tool(function: F) -> F:
     """Mark a method of sawlog's own that is offered as a tool: it reaches nothing beside the log,
     so that it is `read_only` without anybody's saying so."""
-    setattr(function, _OWN, "read_only")
+    setattr(function, _OWN, READ_ONLY)
     return function
 
 
@@ -64,9 +62,9 @@ def tool(
     cannot be a tool.
     """
     declared = declare(function, name=name)
-    if effect is not None and effect not in EFFECTS:
+    if effect is not None and effect not in CLASSES:
         raise ConfigError(
-            f"{effect!r} is no effect class of a tool; it is one of {', '.join(EFFECTS)}"
+            f"{effect!r} is no effect class of a tool; it is one of {', '.join(CLASSES)}"
         )
     made = declared.tool
     if description is not None:
@@ -175,7 +173,7 @@ def _of_function(function: Callable[..., Any], name: str | None) -> Declared:
     _check_name(called, function)
     made = _made(called, arguments.description, arguments.schema(called), {})
     effect = getattr(function, _OWN, made.effect)
-    if effect in EFFECTS:
+    if effect in CLASSES:
         made = Tool(made.name, made.source, effect)
     return Declared(made, function, arguments=arguments)
 
