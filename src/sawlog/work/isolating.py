@@ -23,7 +23,7 @@ from sawlog.store.event import Event, decoded
 from sawlog.store.events.items import ItemOffered, ItemWithdrawn
 from sawlog.store.ids import keyed_id
 from sawlog.store.log import Log
-from sawlog.work.evidence import WHOLE, evidence_of
+from sawlog.work.citations import WHOLE, evidence_text
 from sawlog.work.given import Moment, as_moment, names, of_item
 from sawlog.work.outputs import Outputs
 from sawlog.work.searching import Search
@@ -96,7 +96,7 @@ class Isolating(Surroundings):
             state = self._driver.load()
             if WHOLE.fullmatch(name):
                 return self._search(state.checkpoint).text(name)
-            return evidence_of(name, state.checkpoint, self._driver.window, self._read_by_id)
+            return evidence_text(name, state.checkpoint, self._driver.window, self._read_by_id)
 
     def _listed(self, name: str, pattern: str, start: int) -> str:
         """The places of a pattern in all that a checkpoint stands for. Raises InvalidArguments."""

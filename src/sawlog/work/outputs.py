@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from sawlog.store.errors import InvalidArguments
-from sawlog.work.evidence import NAME, WHOLE
+from sawlog.work.citations import NAME, WHOLE
 
 BOUND = 8 * 1024
 """Bytes of a text that one call gives at most, beside its own notices."""

@@ -20,7 +20,7 @@ from sawlog.store.events.conversation import (
 )
 from sawlog.store.events.lifecycle import HistoryRewound
 from sawlog.store.events.world import ObservationRecorded
-from sawlog.work.evidence import WHOLE, checkpoint_of, shown_whole
+from sawlog.work.citations import WHOLE, checkpoint_of, shown_whole
 from sawlog.work.outputs import BOUND
 from sawlog.work.window import Window
 

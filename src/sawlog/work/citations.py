@@ -25,7 +25,7 @@ WHOLE = re.compile("k([1-9][0-9]{0,5})(?:@([1-9][0-9]{0,17}))?")
 """All that a checkpoint stands for, or one event of that; see `sawlog.work.searching`."""
 
 
-def evidence_of(
+def evidence_text(
     name: str, newest: int, contents: Contents, by_id: Callable[[str], Event | None]
 ) -> str:
     """The text of a piece of evidence, whole. `newest` is the seq of the newest checkpoint.
