@@ -11,14 +11,16 @@ import pytest
 from sawlog.agentlog import AgentLog
 from sawlog.compaction.extractive import extract
 from sawlog.compaction.past import Past
-from sawlog.errors import ConfigError, InvalidEvent, NotCompacted, StoreFull
+from sawlog.errors import AttemptFailed, ConfigError, InvalidEvent, NotCompacted, StoreFull
+from sawlog.providers.fake import HttpError, Reply
 from sawlog.store.events.compaction import Checkpoint, CompactionFailed
 from sawlog.work.compacting import Compacted, Compactor, Reasons, Wanted
 from sawlog.work.due import Compaction
 from sawlog.work.session import Session
-from tests.session.agents import opened, sound, types
+from tests.session.agents import next_step, opened, provided, sound, types
 from tests.session.branches import same_state, stepped
 
+API = "openai-chat"
 LONG = "a text of the task that is long enough to be worth a checkpoint. " * 12
 AT_A_STRETCH = Wanted(budget=1500, keep_user=0)
 
@@ -231,3 +233,42 @@ def test_a_rewind_to_no_number_is_refused(log: AgentLog, given: dict[str, Any]) 
         with pytest.raises(InvalidEvent, match="whole number"):
             s.rewind(**given)
         assert s.state.seq == head
+
+
+# --- what comes by itself -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("last", "compacts"), [(900, True), (1_600, False), (2_000, False)])
+def test_what_comes_by_itself_leaves_room_for_the_last_unit(
+    log: AgentLog, last: int, compacts: bool
+) -> None:
+    """A rule is never left out of a checkpoint: where the rules and the newest message have no room
+    side by side, older history is cut as without a compaction, and the step goes out."""
+    compaction = Compaction(steps=5)
+    with log.session("task", window=2_200, reserve=100, compaction=compaction) as s:
+        s.user("\n".join(f"- never touch {at}: {'x' * 230}" for at in range(6)))
+        for turn in range(5):
+            stepped(s, f"{turn} {LONG}")
+            s.user("go on")
+        s.user("x" * last * 4)
+        stepped(s, "fine")
+        assert (s.state.checkpoint > 0) is compacts
+    sound(log, "task")
+
+
+def test_another_model_is_asked_when_nothing_more_can_give_way(log: AgentLog) -> None:
+    """The refusal was of one model: where its history gives way no more, another may take it."""
+    with log.session("task", compaction=Compaction()) as s:
+        s.user(LONG)
+        with provided(API, [HttpError(413), Reply("I can")]) as (_, client):
+            with pytest.raises(AttemptFailed):
+                next_step(s, API).send(client)
+            head = s.state.seq
+            for _ in range(3):
+                with pytest.raises(NotCompacted, match="nothing_to_cut"):
+                    next_step(s, API)
+            assert s.state.seq == head  # asked again and again, the log does not grow
+            assert s.step(API, model="a-larger-one").send(client).text == "I can"
+        s.user("go on")
+        stepped(s, "on")
+    sound(log, "task")

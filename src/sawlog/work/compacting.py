@@ -53,6 +53,10 @@ ROUTES = ("rules", "local", "provider")
 _TRIGGER = re.compile("[A-Za-z0-9._:-]{1,100}")
 
 
+_FITTING = ("ratio", "steps")
+"""Triggers whose budget is all that the window leaves for the history."""
+
+
 class Wanted(msgspec.Struct, frozen=True):
     """What a caller asks of a compaction. `budget` and `keep_user` are in units; see `choose`."""
 
@@ -134,12 +138,13 @@ class Compactor:
         self, wanted: Wanted, history: History, region: Region, started: Event, prose: Prose | None
     ) -> Compacted:
         refused: list[Reasons] = []
+        room = self._room(wanted, history)
         if wanted.route != "rules":
             for attempt in range(1, wanted.attempts + 1):
                 past = self._past(started, region)
                 faults = refused[-1] if refused else ()
                 draft = self._draft(past, prose, faults, wanted.budget)
-                reasons = draft if isinstance(draft, tuple) else self._judged(past, draft)
+                reasons = draft if isinstance(draft, tuple) else self._judged(past, draft, room)
                 if not isinstance(draft, tuple) and not reasons:
                     return self._commit(wanted, history, region, started, draft, refused)
                 reasons = tuple((code, cut(one_line(about))) for code, about in reasons)
@@ -151,20 +156,19 @@ class Compactor:
         past = self._past(started, region)
         base = known(past, _most(region, wanted.budget), self._rules.measure)
         draft = self._measured(base, past.contents)
-        reasons = self._judged(past, draft)
+        reasons = self._judged(past, draft, room)
         if reasons:
-            self._fail("no_progress" if reasons[0][0] == "larger" else reasons[0][0])
-            raise self._not_compacted(
-                CannotCompact(
-                    "no_progress",
-                    f"the checkpoint alone takes {draft.units} units, and what it would replace "
-                    f"{region.units}" if reasons[0][0] == "larger" else
-                    f"the checkpoint that code wrote does not count: {reasons[0][0]}",
-                    history.head_units,
-                    history.total,
-                    region.stays,
+            code = reasons[0][0]
+            self._fail("no_progress" if code == "larger" else code)
+            why = f"the checkpoint that code wrote does not count: {code}"
+            if code == "larger":
+                why = f"the checkpoint alone takes {draft.units} units, and " + (
+                    f"what it would replace {region.units}"
+                    if draft.units >= region.units
+                    else f"beside the last unit there is room for {room}"
                 )
-            )  # fmt: skip
+            fixed, total = history.head_units, history.total
+            raise self._not_compacted(CannotCompact("no_progress", why, fixed, total, region.stays))
         return self._commit(wanted, history, region, started, draft, refused)
 
     def border_before(self, seq: int) -> int:
@@ -256,8 +260,23 @@ class Compactor:
         units = sum(map(measure, checkpoint_entries(draft, contents)))
         return msgspec.structs.replace(draft, units=units)
 
-    def _judged(self, past: Past, draft: Checkpoint) -> Reasons:
-        return tuple(check(past, draft, draft.units))
+    def _judged(self, past: Past, draft: Checkpoint, room: int | None) -> Reasons:
+        reasons = tuple(check(past, draft, draft.units))
+        if room is not None and draft.units > room:
+            reasons += (("larger", f"{draft.units} of {room} units beside the last unit"),)
+        return reasons
+
+    def _room(self, wanted: Wanted, history: History) -> int | None:
+        """Units that the next packet has for a checkpoint beside its last unit (None: no bound).
+
+        A compaction that comes by itself must not leave a session whose next packet fits nowhere.
+        """
+        if wanted.trigger not in _FITTING or not wanted.budget or not history.borders:
+            return None
+        # The checkpoint before is counted as fixed, and gives its place to this one.
+        before, _, _ = self._previous(self._driver.load())
+        last = sum(history.units[history.borders[-1] :])
+        return wanted.budget - last + (before.units if before is not None else 0)
 
     # --- its end ----------------------------------------------------------------------------------
 

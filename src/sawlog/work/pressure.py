@@ -11,6 +11,7 @@ import msgspec
 from sawlog.builder.arrange import Arrangement
 from sawlog.builder.forms import show
 from sawlog.builder.measure import measure_of
+from sawlog.builder.packet import Header
 from sawlog.builder.policy import Rules
 from sawlog.builder.state import Ref
 from sawlog.compaction.blocks import block_of
@@ -74,6 +75,13 @@ class Pressure:
             if isinstance(content, MessageAssistant) and block_of(content.parts) is not None:
                 return one.seq
         return 0
+
+    def went_to(self, header: Header) -> bool:
+        """True when the newest packet was built for the same model behind the same API."""
+        packet = self._driver.window.event(self._driver.load().sent_at).content
+        if not isinstance(packet, PacketBuilt):
+            return False
+        return (packet.api, packet.model) == (header.api, header.model)
 
     def gave_up(self, rules: Rules) -> None:
         """Count anew: a compaction that was due left packets as they were.

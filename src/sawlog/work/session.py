@@ -249,7 +249,7 @@ class Session(Resolving, Shortening):
         )
         fallback = fallback_of.event_id if fallback_of is not None else ""
         asked = Asked(sending, fallback, allow_waiting, allow_missing)
-        self._compact_when_due(self._stepper.rules_for(sending))
+        self._compact_when_due(self._stepper.rules_for(sending), sending.header)
         return Step(self, *self._stepper.step(asked))
 
     # --- tools ----------------------------------------------------------------------------------

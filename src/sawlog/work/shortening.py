@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Literal, get_args
 
+from sawlog.builder.packet import Header
 from sawlog.builder.policy import Rules
 from sawlog.store.content import TextPart
 from sawlog.store.errors import ConfigError, InvalidEvent, NotCompacted, quoted
@@ -120,9 +121,9 @@ class Shortening(Rewinding):
         told = ObservationRecorded((TextPart(said),), name=name)
         self._driver.append([self._driver.new(told, source)])
 
-    def _compact_when_due(self, rules: Rules) -> None:
+    def _compact_when_due(self, rules: Rules, header: Header) -> None:
         """Compact in front of a step when it is due. Raises NotCompacted where no step could go
-        out without."""
+        out without: the same model refused the packet for its length."""
         compaction = self._compaction
         if compaction is None:
             return
@@ -136,7 +137,7 @@ class Shortening(Rewinding):
         try:
             self.compact(budget=budget, route=compaction.route, trigger=trigger)
         except NotCompacted:
-            if trigger == "overflow":
+            if trigger == "overflow" and self._pressure.went_to(header):
                 raise
             self._pressure.gave_up(rules)
 
