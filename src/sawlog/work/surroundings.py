@@ -21,7 +21,7 @@ from sawlog.store.events.world import FileChanged
 from sawlog.store.jsontext import source_of
 from sawlog.work.believing import believed
 from sawlog.work.given import paths, texts
-from sawlog.work.telling import Telling
+from sawlog.work.offering import Offering
 from sawlog.workspace.comparing import changes
 from sawlog.workspace.files import within
 from sawlog.workspace.gitversion import git_version
@@ -40,7 +40,7 @@ class Compared(msgspec.Struct, frozen=True):
     outside: tuple[str, ...] = ()
 
 
-class Surroundings(Telling):
+class Surroundings(Offering):
     """The part of a session that looks at files. See `Session`."""
 
     def instructions(
