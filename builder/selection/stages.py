@@ -58,9 +58,6 @@ STAGES: dict[type[Use], Callable[[Field, Task, Any], Field]] = {
 }
 """What runs for each kind of stage."""
 
-WALKS = (walks.Budget, walks.Prefix, walks.Coverage)
-"""The stages that give out room: a policy has exactly one of them."""
-
 
 def name_of(use: type[Use]) -> str:
     """The name of a stage in a policy's text."""

@@ -16,6 +16,7 @@ from sawlog.store.event import Event, decoded
 from sawlog.store.events.compaction import CompactionCompleted
 from sawlog.store.events.lifecycle import HistoryRewound, SessionCreated
 from sawlog.store.ids import keyed_id
+from sawlog.store.lease import is_live
 from sawlog.store.log import Log
 from sawlog.store.text import BlobMissing
 
@@ -115,7 +116,6 @@ class _Family:
                 mark = _mark(decoded(stored, self._log.registry), step, session)
                 if mark is not None:
                     marks.append(mark)
-        live = row.owner is not None and (row.expires_at or 0) > self._log.clock()
         return Branch(
             session=row.id.hex(),
             name=row.name or "",
@@ -124,7 +124,7 @@ class _Family:
             step=step,
             at=row.base,
             shared=shared,
-            owner=(row.owner or "") if live else "",
+            owner=(row.owner or "") if is_live(row, self._log.clock()) else "",
             marks=tuple(marks),
             branches=tuple(sorted(below, key=lambda one: one.at or row.head + 1)),
         )

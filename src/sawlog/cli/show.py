@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sawlog.cli import place
-from sawlog.cli.options import All, SessionOrStep, Zones
-from sawlog.cli.options import Json as Json
-from sawlog.cli.options import SessionName as SessionName
+from sawlog.cli.options import All, Json, SessionOrStep, Zones
 from sawlog.cli.output import excerpt, first_line, say, table, visible, write_json
 from sawlog.cli.zones import say_zones, zones_json
 
@@ -62,9 +60,8 @@ def ls(context: typer.Context, as_json: Json = False) -> None:
 
 
 def _listed(log: Log, row: SessionRow) -> dict[str, Any]:
-    import time
+    from sawlog.store.lease import is_live
 
-    live = row.owner is not None and (row.expires_at or 0) > time.time_ns() // 1000
     return {
         "id": row.id.hex(),
         "name": row.name or "",
@@ -73,7 +70,7 @@ def _listed(log: Log, row: SessionRow) -> dict[str, Any]:
         "head": row.head,
         "digest": row.digest.hex(),
         "fork": row.parent is not None,
-        "owner": row.owner if live else "",
+        "owner": row.owner if is_live(row, log.clock()) else "",
         "created_at": row.created_at,
         "touched_at": row.touched_at,
     }
