@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from sawlog.agentlog import open as open_log
+from sawlog.builder.policy import Rules
 from sawlog.migrations import upgrade
 from sawlog.providers.fake import FakeProvider, Reply
+from sawlog.store.events.base import Named
 from tests.cli.command import one_sentence, sawlog, spawned
-from tests.session.agents import sound
+from tests.session.agents import next_step, sound, talker
 from tests.session.branches import worked
 from tests.session.foreign_files import FOREIGN
 
@@ -207,3 +209,14 @@ def test_help_teaches_with_an_example(file: str) -> None:
     for verb in ("compact", "checkpoints"):
         done = spawned(verb, "--help")
         assert done.code == 0 and f"sawlog {verb} fix-refund" in done.text
+
+
+def test_units_are_those_of_the_session_s_own_measure(tmp_path: Path) -> None:
+    url = str(tmp_path / "agent.db")
+    rules = Rules(measure=Named("utf8-bytes"))
+    with open_log(url) as log, log.session("task", rules=rules) as s:
+        for n in range(6):
+            s.user(f"message {n} " + "x" * 1000)
+            next_step(s, "openai-chat").send(talker("answer " + "y" * 1000))
+    done = sawlog("--store", url, "compact", "task", "--keep-user", "0", "--json").json
+    assert done["before"] > 12_000  # bytes, where the default measure says a quarter

@@ -13,6 +13,8 @@ from sawlog.cli.quick import whole_number
 
 if TYPE_CHECKING:
     from sawlog import Provider
+    from sawlog.agentlog import AgentLog
+    from sawlog.builder.policy import Rules
     from sawlog.store.errors import NotCompacted
     from sawlog.work.compacting import Compacted
     from sawlog.work.due import Route
@@ -78,7 +80,7 @@ def compact(
     how = _route(route, summarizer)
     summariser = _summariser(summarizer)
     log = place.writing(context)
-    with log.resume(name) as session:
+    with log.resume(name, rules=_rules(log, name)) as session:
         try:
             done = session.compact(budget=units, route=how, keep_user=kept, summariser=summariser)
         except NotCompacted as refused:
@@ -86,6 +88,17 @@ def compact(
             raise typer.Exit(1) from None
         id = session.id
     _say_done(done, id, name, as_json)
+
+
+def _rules(log: AgentLog, name: str) -> Rules | None:
+    """The rules that the session was built under last, in whose measure its units are."""
+    from sawlog.audit.inforce import rules_from
+    from sawlog.store.events.steps import PolicySet
+
+    session = log.resume(name)
+    seq = session.state.policy
+    content = session.window.event(seq).content if seq else None
+    return rules_from(content, session.window) if isinstance(content, PolicySet) else None
 
 
 def _route(given: str, summarizer: str) -> Route:
