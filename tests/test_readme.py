@@ -13,7 +13,7 @@ import pytest
 import sawlog
 from sawlog.audit.checkpoints import checkpoints_of
 from sawlog.providers.fake import FakeProvider
-from sawlog.providers.fake_replies import Call, Reply
+from sawlog.providers.fake_replies import Call, Reply, Step, read_script
 
 README = Path(__file__).parents[1] / "README.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
@@ -84,6 +84,14 @@ def test_the_readme_runs_as_it_stands(
     log.close()
 
 
+def _replies(page: Path, folder: Path) -> list[Step]:
+    """The answers that a page gives to the fake provider, in its one block of JSON."""
+    [block] = re.findall(r"```json\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    script = folder / "replies.json"
+    script.write_text(block, encoding="utf-8")
+    return read_script(script)
+
+
 def test_the_page_on_selection_runs_as_it_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -91,8 +99,7 @@ def test_the_page_on_selection_runs_as_it_stands(
     page = README.parent / "docs" / "selection.md"
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     monkeypatch.chdir(tmp_path)
-    script = [Reply(calls=[Call("read_file", {"path": "a.py"})])] * 2
-    with FakeProvider(script) as fake:
+    with FakeProvider(_replies(page, tmp_path)) as fake:
         url = fake.base_url("openai-chat")
         names: dict[str, object] = {"model": openai.OpenAI(api_key="any", base_url=url)}
         exec(compile("\n".join(blocks), str(page), "exec"), names)
@@ -120,12 +127,7 @@ def test_the_page_on_tools_runs_as_it_stands(
     page = README.parent / "docs" / "tools.md"
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     monkeypatch.chdir(tmp_path)
-    paths = ("/srv/shop/notes.md", "/etc/passwd")
-    script = [
-        Reply(calls=[Call("read_file", {"path": path}) for path in paths]),
-        Reply(calls=[Call("deploy", {"service": "shop"})]),
-    ]
-    with FakeProvider(script) as fake:
+    with FakeProvider(_replies(page, tmp_path)) as fake:
         url = fake.base_url("openai-chat")
         names: dict[str, object] = {"model": openai.OpenAI(api_key="any", base_url=url)}
         exec(compile("\n".join(blocks), str(page), "exec"), names)
@@ -142,13 +144,7 @@ def test_the_page_on_recovery_runs_as_it_stands(
     page = README.parent / "docs" / "recovery.md"
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     monkeypatch.chdir(tmp_path)
-    names = ("look_up", "pay", "pay")
-    script = [
-        Reply(calls=[Call(name, {"invoice": str(n)}) for n, name in enumerate(names)]),
-        Reply(calls=[Call("pay", {"invoice": "3"})]),
-        Reply(calls=[Call("pay", {"invoice": "4"})]),
-    ]
-    with FakeProvider(script) as fake:
+    with FakeProvider(_replies(page, tmp_path)) as fake:
         url = fake.base_url("openai-chat")
         given: dict[str, object] = {"model": openai.OpenAI(api_key="any", base_url=url)}
         exec(compile("\n".join(blocks), str(page), "exec"), given)
