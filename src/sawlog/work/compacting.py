@@ -8,7 +8,7 @@ are appended meanwhile stay behind the region; when they change what is in it, i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -154,8 +154,7 @@ class Compactor:
                 if prose is None:
                     break  # it would write the same again
         past = self._past(started, region)
-        base = known(past, _most(region, wanted.budget), self._rules.measure)
-        draft = self._measured(base, past.contents)
+        draft = known(past, _most(region, wanted.budget), self._rules.measure)
         reasons = self._judged(past, draft, room)
         if reasons:
             code = reasons[0][0]
@@ -227,12 +226,9 @@ class Compactor:
         with self._driver.lock:
             state = self._driver.catch_up()
             previous, previous_id, after = self._previous(state)
-            events = tuple(surviving(self._events(after)))
+            events = tuple(surviving(self._driver.events(after)))
             window = self._driver.window
             return Past(state, region, events, window, started.id, previous, previous_id)
-
-    def _events(self, after: int) -> Iterator[Event]:
-        return self._driver.events(after)
 
     def _previous(self, state: State) -> tuple[Checkpoint | None, str, int]:
         if not state.checkpoint:
@@ -328,7 +324,7 @@ class Compactor:
 
     def _turned(self, started: Event) -> bool:
         """True when the history was rewound since: what the checkpoint tells of may be gone."""
-        return any(isinstance(e.content, HistoryRewound) for e in self._events(started.seq))
+        return any(isinstance(e.content, HistoryRewound) for e in self._driver.events(started.seq))
 
     def _still(self, state: State, wanted: Wanted, region: Region, draft: Checkpoint) -> bool:
         """True when what is to give way is what it was as the compaction began, and so is what the

@@ -46,7 +46,6 @@ from sawlog.work.effecting import EffectLog
 from sawlog.work.forking import fork
 from sawlog.work.given import names
 from sawlog.work.opening import Opening, check_phase
-from sawlog.work.pressure import Pressure
 from sawlog.work.resolving import Resolving
 from sawlog.work.shortening import Shortening
 from sawlog.work.step import Step
@@ -54,6 +53,7 @@ from sawlog.work.stepper import Asked, Stepper
 from sawlog.work.telling import parts_of
 from sawlog.work.toolrun import ToolRun
 from sawlog.work.tools import Declared, declare_all
+from sawlog.work.triggers import Triggers
 from sawlog.work.window import Window
 
 
@@ -75,7 +75,7 @@ class Session(Resolving, Shortening):
         self._stepper = Stepper(self._driver, opened.rules, opened.clock, opened.pre_step)
         self._compactor = Compactor(self._driver, opened.rules)
         self._compaction = opened.compaction
-        self._pressure = Pressure(self._driver)
+        self._triggers = Triggers(self._driver)
         self.channels = opened.channels
         self.loading = opened.loading
         self._effects = EffectLog(self._driver)

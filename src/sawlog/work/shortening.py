@@ -16,10 +16,10 @@ from sawlog.store.events.world import ObservationRecorded
 from sawlog.work.compacting import Compacted, Compactor, Prose, Wanted
 from sawlog.work.credentials import Credentials
 from sawlog.work.due import HOOK, Compaction, Hook, Route
-from sawlog.work.pressure import Pressure
 from sawlog.work.rewinding import Rewinding
 from sawlog.work.summarisers import ModelProse, ProviderBlock
 from sawlog.work.summarising import Provider
+from sawlog.work.triggers import Triggers
 
 NoteKind = Literal["constraint", "open", "next", "confirmed"]
 
@@ -30,7 +30,7 @@ class Shortening(Rewinding):
     _compactor: Compactor
     credentials: Credentials
     _compaction: Compaction | None
-    _pressure: Pressure
+    _triggers: Triggers
 
     # --- notes ------------------------------------------------------------------------------------
 
@@ -127,19 +127,19 @@ class Shortening(Rewinding):
         compaction = self._compaction
         if compaction is None:
             return
-        unasked = self._pressure.unasked()
+        unasked = self._triggers.unasked()
         if unasked:
             self._compact_behind(unasked)
             return
-        trigger, budget = self._pressure.due(compaction, rules)
+        trigger, budget = self._triggers.due(compaction, rules)
         if not trigger:
             return
         try:
             self.compact(budget=budget, route=compaction.route, trigger=trigger)
         except NotCompacted:
-            if trigger == "overflow" and self._pressure.went_to(header):
+            if trigger == "overflow" and self._triggers.went_to(header):
                 raise
-            self._pressure.gave_up(rules)
+            self._triggers.gave_up(rules)
 
     def _compact_behind(self, seq: int) -> None:
         """Let go what a provider left behind when it compacted by itself, in the reply of event

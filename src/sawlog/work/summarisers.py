@@ -22,13 +22,12 @@ from sawlog.store.errors import ConfigError, quoted
 from sawlog.store.events.base import Named, Payload
 from sawlog.store.events.compaction import Checkpoint, CompactionAnswered, CompactionAsked
 from sawlog.work.apis import APIS
+from sawlog.work.compacting import Reasons
 from sawlog.work.driver import Driver
 from sawlog.work.summarising import AGAIN, Answered, Provider, Summariser, ask, cleaned
 
 TRIES = 3
 """Times that a function is asked the same before it is given up."""
-
-Reasons = tuple[tuple[str, str], ...]
 
 Scrub = Callable[[str], str]
 """Takes known secrets out of a text."""

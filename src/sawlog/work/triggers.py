@@ -31,8 +31,8 @@ class _Since(msgspec.Struct, frozen=True):
     units: int = -1
 
 
-class Pressure:
-    """Says of one driver's session whether its history has to give way."""
+class Triggers:
+    """Says of one driver's session whether a compaction is due, and by which trigger."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
