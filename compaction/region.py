@@ -120,7 +120,9 @@ def choose(
     through = max((ref.seq for ref in history.refs[:at] if ref.seq not in left), default=0)
     if not through:
         return cannot(
-            "nothing_to_cut", "all in front of the border goes on being shown: nothing gives way"
+            "nothing_to_cut",
+            "all in front of the border goes on being shown, so nothing gives way: a smaller "
+            "budget, or less room for the user's messages (keep_user), leaves less of it",
         )
     kept = tuple(sorted(seq for seq in left if 0 < seq <= through))
     gone = region_places(history, through, kept)

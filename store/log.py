@@ -116,7 +116,10 @@ class Log:
         digest = self.events(row, [at])[0].digest if at else genesis(self.lineage(row)[0][0])
         child = self._make(name, id, source_id, (row, at, digest))
         if child is None:
-            raise Conflict(f"a session of that name or id is there already: {quoted(name or id)}")
+            raise Conflict(
+                f"a session of that name or id is there already: {quoted(name or id)}; choose "
+                "another name"
+            )
         return child
 
     def get(self, session: Session) -> SessionRow:

@@ -241,7 +241,10 @@ class AgentLog:
         row = self.find(session)
         step = self._asked(row, approval)
         if step is None:
-            raise ToolError(f"session {session!r} never asked for an approval {approval!r}")
+            raise ToolError(
+                f"session {session!r} never asked for an approval {approval!r}: give the whole id, "
+                "as `sawlog approve SESSION` lists those that wait"
+            )
         decision = ApprovalDecided(approval, allow, by, reason)
         key = f"approval.decided {approval}"
         new = NewEvent(payload=decision, source="user", step=step, key=key)

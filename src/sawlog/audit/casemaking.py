@@ -41,8 +41,8 @@ def case(session: Recorded, step: int, expect: Iterable[str] = ()) -> dict[str, 
     found = weighed(session, packet, fold_all(State(), session.events(0, packet.sees)))
     if not found.items:
         raise ConfigError(
-            f"step {step} weighed no items, so there is nothing to choose from: `session.offer` "
-            "makes a text an item"
+            f"step {step} weighed no items, so there is nothing to choose from: `s.offer(…)` "
+            "makes a text an item, and steps behind it weigh it"
         )
     return _Making(session, step, packet, found).line(list(expect))
 

@@ -214,7 +214,10 @@ class Recorded:
                 asked = text_of(content.call_id, self._window)
                 if call_id in (asked, event.id):
                     return event.step
-        raise NoStep(f"no call {call_id!r} was asked for in this session")
+        raise NoStep(
+            f"no call {call_id!r} was asked for in this session: give the provider's id of the "
+            "call, or the id of its event (`sawlog show SESSION --json` has both)"
+        )
 
     # --- where steps are ------------------------------------------------------------------------
 

@@ -142,8 +142,8 @@ def _say_refused(refused: NotCompacted, as_json: bool) -> None:
         return
     say(visible(str(refused)))
     say(
-        f"units: {refused.fixed:,} fixed, {refused.history:,} the history, {refused.last:,} behind "
-        "its last border"
+        f"units: {refused.fixed:,} fixed, {refused.history:,} the history, whose last "
+        f"{refused.last:,} always stay"
     )
 
 

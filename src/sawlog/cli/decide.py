@@ -17,7 +17,9 @@ By = Annotated[
 Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why; the model is told.")]
 Approval = Annotated[
     str,
-    typer.Argument(metavar="APPROVAL", help="The approval's id; without one those that wait."),
+    typer.Argument(
+        metavar="APPROVAL", help="The approval's whole id; without one those that wait."
+    ),
 ]
 
 
@@ -35,7 +37,7 @@ def approve(
 
     \b
       sawlog approve fix-refund
-      sawlog approve fix-refund 0198c2… --reason "I have a backup"
+      sawlog approve fix-refund 01a22a886d4c7e66b40ebe68b8104788 --reason "I have a backup"
     """
     _decide(context, name, approval, by, reason, allow=True, as_json=as_json)
 
@@ -50,10 +52,12 @@ def deny(
 ) -> None:
     """Deny a call that waits for approval, whoever drives the session; without an id list them.
 
-    The call is not run, and the model is told so, with the reason.
+    The call is not run, and the model is told so, with the reason. The first decision counts, as
+    with `sawlog approve`.
 
     \b
-      sawlog deny fix-refund 0198c2… --reason "not on a Friday"
+      sawlog deny fix-refund
+      sawlog deny fix-refund 01a22a886d4c7e66b40ebe68b8104788 --reason "not on a Friday"
     """
     _decide(context, name, approval, by, reason, allow=False, as_json=as_json)
 
@@ -95,7 +99,13 @@ def _list(context: typer.Context, name: str, as_json: bool) -> None:
 def resolve(
     context: typer.Context,
     name: SessionName,
-    call: Annotated[str, typer.Argument(metavar="CALL", help="The call's event id, or its start.")],
+    call: Annotated[
+        str,
+        typer.Argument(
+            metavar="CALL",
+            help="The call's event id, as `sawlog recover` shows it, or its beginning.",
+        ),
+    ],
     outcome: Annotated[str, typer.Argument(metavar="TEXT", help="What came of it.")],
     error: Annotated[bool, typer.Option("--error", help="It failed.")] = False,
     by: By = "",
@@ -104,10 +114,12 @@ def resolve(
     """Say what really came of a call that was started and has no result: that becomes its result.
 
     `sawlog recover SESSION` lists such calls. Look in the world first: the call may have been done.
-    Where the model was told already that nobody knows, it is told the outcome once, as news.
+    Where the model was told already that nobody knows, it is told the outcome once, as news. Calls
+    of one reply have ids that begin alike: give enough of it.
 
     \b
-      sawlog resolve fix-refund 01a22a72 "the refund was booked at 12:03"
+      sawlog recover fix-refund
+      sawlog resolve fix-refund 01a22a886d4c7c34 "the refund was booked at 12:03"
     """
     log = place.writing(context)
     session = log.resume(name)
@@ -117,7 +129,7 @@ def resolve(
 
         raise ToolError(
             f"{'no open call begins' if not found else f'{len(found)} open calls begin'} with "
-            f"{call!r}: sawlog recover {name} --json lists them"
+            f"{call!r}: `sawlog recover {name}` lists them"
         )
     session.resolve(found[0], outcome, error=error, by=by or getpass.getuser())
     if as_json:

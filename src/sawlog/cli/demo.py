@@ -96,3 +96,5 @@ def _summary(facts: Facts, store: str) -> None:
     say(f"  {facts.seconds} seconds, no network, no key")
     if store:
         say(f"\nLook closer: sawlog show {facts.name}, sawlog packet {facts.name}@{facts.shown_in}")
+    else:
+        say("\nNothing is left of it. To look closer: sawlog --store demo.db demo")

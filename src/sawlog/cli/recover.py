@@ -50,7 +50,8 @@ def recover(
     The step that was cut, requests and calls whose outcome nobody recorded, calls that were never
     started, approvals and messages that wait, a compaction without an end, and with --root the
     files that changed. Each call has one word: run (it was not done, or may be done again), ask (it
-    may have been done: find out, then sawlog resolve), wait. Nothing is written without --apply.
+    may have been done: find out, then `sawlog resolve`), wait (for an approval: `sawlog approve`
+    or `sawlog deny`; or for whoever drives the session). Nothing is written without --apply.
 
     With --apply the ends of what was cut are appended, once however often you run it: attempts
     become lost, the step abandoned, the compaction failed, changed files are recorded. No tool is

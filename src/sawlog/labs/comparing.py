@@ -115,8 +115,8 @@ def policy_named(given: str) -> Policy:
         raw = _bytes(Path(given), _LARGEST_POLICY, "a policy has at most 1 MiB")
     except Absent:
         raise ConfigError(
-            f"{given!r} is no policy: name {', '.join(names[:-1])} or {names[-1]}, or the TOML "
-            "file of your own"
+            f"{given!r} is no policy: name {', '.join(names[:-1])} or {names[-1]}, or a TOML "
+            "file of your own (no file is there under this name)"
         ) from None
     # Only here: it loads pydantic, which built-in policies do without.
     from sawlog.builder.selection.policydoc import policy_from_toml

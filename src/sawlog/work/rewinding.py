@@ -104,7 +104,7 @@ class Rewinding(Isolating):
             if isinstance(content, HistoryRewound) and content.to < back:
                 raise InvalidEvent(
                     f"event {back} is on a branch that the rewind of event {event.seq} left: fork "
-                    f"the session at it to go on from there (sawlog fork, log.fork)",
+                    f"the session at it to go on from there (`sawlog fork`, log.fork)",
                     path="to",
                 )
         return back
