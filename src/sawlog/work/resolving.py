@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, Literal, Protocol, cast, get_args
+from typing import Any, Literal, get_args
 
 from msgspec.structs import replace
 
@@ -24,12 +24,9 @@ from sawlog.store.events.conversation import ToolFinished, ToolRequested
 from sawlog.store.events.effects import EffectReconciled
 from sawlog.store.events.steps import AttemptLost, StepAbandoned
 from sawlog.store.ids import keyed_id
-from sawlog.work.call import Call, Declares
-from sawlog.work.checking import Checks
-from sawlog.work.credentials import Credentials
+from sawlog.work.call import Call
+from sawlog.work.calling import Calling
 from sawlog.work.driven import Driven, driven
-from sawlog.work.effecting import EffectLog
-from sawlog.work.isolating import Isolating
 from sawlog.work.outstanding import is_foreign
 from sawlog.work.plan import Action, AwaitedApproval, Plan, UnknownEffect, Written
 from sawlog.work.recovering import plan_of
@@ -43,20 +40,8 @@ OneCall = Call | UnknownEffect | Action | EventId
 """A call, however a plan names it, or the event id of its request."""
 
 
-class Runs(Protocol):
-    """What a run needs of its session."""
-
-    def tool(self, call: Call, *, effect: str | None = None, again: bool = False) -> ToolRun:
-        """Run a call, as a context manager."""
-        ...
-
-
-class Resolving(Isolating):
+class Resolving(Calling):
     """The part of a session that goes on where another run ended. See `Session`."""
-
-    checks: Checks
-    credentials: Credentials
-    _effects: EffectLog
 
     # --- the plan --------------------------------------------------------------------------------
 
@@ -77,7 +62,7 @@ class Resolving(Isolating):
                 row,
                 state,
                 self._driver.window,
-                cast("Declares", self),
+                self,
                 self._driven(),
                 root=root,
             )
@@ -255,7 +240,7 @@ class Resolving(Isolating):
         waiting = self.checks.open(asked.id)
         content = asked.content
         assert isinstance(content, ToolRequested)
-        call = Call.of(cast("Declares", self), asked.id, asked.step, content, self._driver.window)
+        call = Call.of(self, asked.id, asked.step, content, self._driver.window)
         self.checks.askable(call)
         if not waiting.started and not is_foreign(asked):
             raise ToolError(
@@ -282,7 +267,7 @@ class Resolving(Isolating):
 
     # --- running what may run --------------------------------------------------------------------
 
-    def run(self: Runs, call: OneCall, using: Callable[[ToolRun], Any] | None = None) -> ToolRun:
+    def run(self, call: OneCall, using: Callable[[ToolRun], Any] | None = None) -> ToolRun:
         """Run a call of a declared tool, its start in the log before and its result after.
 
         `using` is given the run instead of the declared function, such as
