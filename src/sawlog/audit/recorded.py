@@ -215,8 +215,8 @@ class Recorded:
                 if call_id in (asked, event.id):
                     return event.step
         raise NoStep(
-            f"no call {call_id!r} was asked for in this session: give the provider's id of the "
-            "call, or the id of its event (`sawlog show SESSION --json` has both)"
+            f"no call {call_id!r} was asked for in this session: give the id of its event, as "
+            "`sawlog show SESSION --json` has it, or the provider's id of the call"
         )
 
     # --- where steps are ------------------------------------------------------------------------

@@ -243,7 +243,8 @@ def _show_step(
 
     found = list(_of_step(log, row, step))
     if not found:
-        raise NoStep(f"{visible(row.name or row.id.hex())} has no step {step}")
+        named = visible(row.name or row.id.hex())
+        raise NoStep(f"{named} has no step {step}: `sawlog show {named} --all` shows those it has")
     packet = next((e.event for e in found if e.event and e.event.type == "packet.built"), None)
     if as_json:
         told: dict[str, Any] = {
