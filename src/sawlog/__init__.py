@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from sawlog.store.events.registry import event
     from sawlog.store.objects import FileObjects
     from sawlog.work.call import Call
-    from sawlog.work.due import Compaction
     from sawlog.work.loading import LOADING, just_in_time
     from sawlog.work.plan import Plan
     from sawlog.work.rewinding import Rewound
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from sawlog.work.summarising import Provider
     from sawlog.work.toolrun import ToolRun
     from sawlog.work.tools import tool
+    from sawlog.work.triggers import Compaction
 
     __version__: str
 
@@ -80,7 +80,7 @@ _EXPORTS: dict[str, str] = {
     "Authority": "sawlog.builder.item",
     "CHANNELS": "sawlog.builder.channels",
     "Call": "sawlog.work.call",
-    "Compaction": "sawlog.work.due",
+    "Compaction": "sawlog.work.triggers",
     "Channel": "sawlog.builder.channels",
     "Channels": "sawlog.builder.channels",
     "FileObjects": "sawlog.store.objects",

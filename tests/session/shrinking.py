@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import sawlog
 from sawlog.agentlog import AgentLog
 from sawlog.providers.fake import Call, FakeProvider, HttpError, Reply, Step
-from sawlog.work.compacting import Compacted
-from sawlog.work.due import Route
+from sawlog.work.compacting import Compacted, Route
 from sawlog.work.session import Session
 from sawlog.work.summarising import Provider
 from tests.session.agents import SYSTEM, TOOLS, client_of, next_step

@@ -21,12 +21,12 @@ from sawlog.store.content import TextPart
 from sawlog.store.errors import ConfigError, InvalidEvent
 from sawlog.store.events.compaction import Checkpoint
 from sawlog.store.events.world import ObservationRecorded
-from sawlog.work.compacting import Compacted
-from sawlog.work.due import HOOK, Hook, Route
+from sawlog.work.compacting import Compacted, Route
 from sawlog.work.session import Session
 from sawlog.work.step import Step
 from sawlog.work.summarising import Provider
 from sawlog.work.telling import REMINDED, REMINDER
+from sawlog.work.triggers import HOOK, Hook
 from tests.session.agents import SYSTEM, client_of, next_step, provided, sound
 
 API = "openai-responses"

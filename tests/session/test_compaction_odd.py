@@ -15,8 +15,8 @@ from sawlog.errors import AttemptFailed, ConfigError, InvalidEvent, NotCompacted
 from sawlog.providers.fake import HttpError, Reply
 from sawlog.store.events.compaction import Checkpoint, CompactionFailed
 from sawlog.work.compacting import Compacted, Compactor, Reasons, Wanted
-from sawlog.work.due import Compaction
 from sawlog.work.session import Session
+from sawlog.work.triggers import Compaction
 from tests.session.agents import next_step, opened, provided, sound, types
 from tests.session.branches import same_state, stepped
 

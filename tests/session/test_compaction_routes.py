@@ -20,9 +20,10 @@ from sawlog.store.events.compaction import (
     CompactionRefused,
     CompactionStarted,
 )
-from sawlog.work.due import Compaction, Route
+from sawlog.work.compacting import Route
 from sawlog.work.session import Session
 from sawlog.work.summarising import Provider
+from sawlog.work.triggers import Compaction
 from tests.session.agents import SYSTEM, TOOLS, client_of, next_step, opened, params, sound
 
 LONG = "a text of the task that is long enough to be worth a checkpoint. " * 12

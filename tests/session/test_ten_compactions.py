@@ -16,7 +16,7 @@ from sawlog.compaction.wording import asks_for_work
 from sawlog.providers.fake import Call, Reply
 from sawlog.store.event import Event
 from sawlog.store.events.compaction import Checkpoint
-from sawlog.work.due import Route
+from sawlog.work.compacting import Route
 from sawlog.work.session import Session
 from sawlog.work.step import Step
 from tests.session.agents import SYSTEM, next_step, params, provided, sound

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sawlog.builder.contents import Contents, text_of
 from sawlog.builder.policy import Rules
+from sawlog.builder.state import State
 from sawlog.store.events.steps import PacketBuilt, PolicySet
 
 if TYPE_CHECKING:
@@ -39,6 +40,12 @@ def rules_from(policy: PolicySet, contents: Contents) -> Rules:
         policy.reserve,
         _stages(text) if text else None,
     )
+
+
+def rules_in_force(state: State, contents: Contents) -> Rules | None:
+    """The rules for packets to come in a state; None where none were set. Raises as `rules_of`."""
+    content = contents.event(state.policy).content if state.policy else None
+    return rules_from(content, contents) if isinstance(content, PolicySet) else None
 
 
 @lru_cache(maxsize=8)

@@ -13,11 +13,8 @@ from sawlog.cli.quick import whole_number
 
 if TYPE_CHECKING:
     from sawlog import Provider
-    from sawlog.agentlog import AgentLog
-    from sawlog.builder.policy import Rules
     from sawlog.store.errors import NotCompacted
-    from sawlog.work.compacting import Compacted
-    from sawlog.work.due import Route
+    from sawlog.work.compacting import Compacted, Route
 
 _EXTRACTIVE = "extractive"
 
@@ -73,14 +70,17 @@ def compact(
       sawlog compact fix-refund --summarizer anthropic/claude-sonnet-4-5
       sawlog compact - --route rules --json
     """
+    from sawlog.audit.inforce import rules_in_force
     from sawlog.store.errors import NotCompacted
 
     units = whole_number("--budget", budget)
     kept = whole_number("--keep-user", keep_user) if keep_user else None
     how = _route(route, summarizer)
     summariser = _summariser(summarizer)
-    log = place.writing(context)
-    with log.resume(name, rules=_rules(log, name)) as session:
+    log = place.changing(context)
+    now = log.resume(name)
+    # Its units are in the measure that it was built under last.
+    with log.resume(name, rules=rules_in_force(now.state, now.window)) as session:
         try:
             done = session.compact(budget=units, route=how, keep_user=kept, summariser=summariser)
         except NotCompacted as refused:
@@ -90,22 +90,11 @@ def compact(
     _say_done(done, id, name, as_json)
 
 
-def _rules(log: AgentLog, name: str) -> Rules | None:
-    """The rules that the session was built under last, in whose measure its units are."""
-    from sawlog.audit.inforce import rules_from
-    from sawlog.store.events.steps import PolicySet
-
-    session = log.resume(name)
-    seq = session.state.policy
-    content = session.window.event(seq).content if seq else None
-    return rules_from(content, session.window) if isinstance(content, PolicySet) else None
-
-
 def _route(given: str, summarizer: str) -> Route:
     from typing import get_args
 
     from sawlog.store.errors import ConfigError
-    from sawlog.work.due import Route
+    from sawlog.work.compacting import Route
 
     if given not in get_args(Route):
         raise ConfigError(f"--route {given}: use rules, local or provider")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import Literal, get_args
 
 import msgspec
 
@@ -47,7 +48,7 @@ outside of the session's lock.
 """
 
 
-ROUTES = ("rules", "local", "provider")
+Route = Literal["rules", "local", "provider"]
 """Who writes: code alone, a summariser, the provider itself."""
 
 _TRIGGER = re.compile("[A-Za-z0-9._:-]{1,100}")
@@ -55,6 +56,13 @@ _TRIGGER = re.compile("[A-Za-z0-9._:-]{1,100}")
 
 _FITTING = ("ratio", "steps")
 """Triggers whose budget is all that the window leaves for the history."""
+
+
+def check_route(route: str) -> None:
+    """Raise ConfigError for a route that there is not."""
+    known = get_args(Route)
+    if route not in known:
+        raise ConfigError(f"there is no route {quoted(route)}: use {', '.join(known)}")
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -75,8 +83,7 @@ class Wanted(msgspec.Struct, frozen=True):
                 continue
             if type(value) is not int or value < 0:
                 raise ConfigError(f"{name}={quoted(value)}: give a whole number, 0 or more")
-        if self.route not in ROUTES:
-            raise ConfigError(f"there is no route {quoted(self.route)}: use {', '.join(ROUTES)}")
+        check_route(self.route)
         if not isinstance(self.trigger, str) or _TRIGGER.fullmatch(self.trigger) is None:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigError(
                 f"{quoted(self.trigger)} is no trigger: give a word such as 'manual', of 1 to 100 "

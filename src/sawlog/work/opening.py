@@ -17,8 +17,8 @@ from sawlog.builder.selection.policy import Policy
 from sawlog.store.errors import ConfigError, InvalidItem, InvalidPolicy, quoted
 from sawlog.work.claims import PreStep
 from sawlog.work.credentials import Secrets
-from sawlog.work.due import Compaction
 from sawlog.work.loading import LOADING, Load, Loadings, loading_for
+from sawlog.work.triggers import Compaction
 from sawlog.work.verdicts import Gateway, Guard
 from sawlog.workspace.files import Absent, Unreadable, beginning
 

@@ -13,13 +13,12 @@ from sawlog.store.errors import ConfigError, InvalidEvent, NotCompacted, quoted
 from sawlog.store.events.base import EventId
 from sawlog.store.events.compaction import NoteClosed, NoteRecorded
 from sawlog.store.events.world import ObservationRecorded
-from sawlog.work.compacting import Compacted, Compactor, Prose, Wanted
+from sawlog.work.compacting import Compacted, Compactor, Prose, Route, Wanted
 from sawlog.work.credentials import Credentials
-from sawlog.work.due import HOOK, Compaction, Hook, Route
 from sawlog.work.rewinding import Rewinding
 from sawlog.work.summarisers import ModelProse, ProviderBlock
 from sawlog.work.summarising import Provider
-from sawlog.work.triggers import Triggers
+from sawlog.work.triggers import HOOK, Compaction, Hook, Triggers
 
 NoteKind = Literal["constraint", "open", "next", "confirmed"]
 

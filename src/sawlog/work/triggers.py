@@ -1,10 +1,13 @@
-"""Whether a compaction is due: asked in front of each step, and answered from what is at hand.
+"""When a session compacts by itself: what a caller says of it, and whether it is due.
 
-What is counted is the packet that would go out. A compaction that brought little, or none, is not
-tried again at each step, but once the packet has grown.
+That is asked in front of each step, and answered from what is at hand. What is counted is the
+packet that would go out. A compaction that brought little, or none, is not tried again at each
+step, but once the packet has grown.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import msgspec
 
@@ -15,11 +18,57 @@ from sawlog.builder.packet import Header
 from sawlog.builder.policy import Rules
 from sawlog.builder.state import Ref
 from sawlog.compaction.blocks import block_of
+from sawlog.store.errors import ConfigError, quoted
 from sawlog.store.event import Event
 from sawlog.store.events.conversation import MessageAssistant
 from sawlog.store.events.steps import AttemptRefused, PacketBuilt
+from sawlog.work.compacting import Compacted, Route, check_route
 from sawlog.work.driver import Driver
-from sawlog.work.due import Compaction
+from sawlog.work.summarising import Provider
+
+Hook = Callable[[Compacted], "str | None"]
+"""Is asked after a compaction; what it returns is told to the model."""
+
+HOOK = 4_000
+"""Characters of what a hook returns that are kept."""
+
+
+class Compaction(msgspec.Struct, frozen=True, kw_only=True):
+    """When a session compacts by itself, and how.
+
+    `at` is the share of the window, per mille, from which on the next step compacts first (0:
+    never); `steps` the number of steps after which it does (0: never); `overflow`: when the
+    provider refused a request for its length. `route` is `rules` (code alone), `local` (a
+    summariser writes prose) or `provider`; `summariser` is a model, None takes the prose from the
+    history itself. `hooks` are asked after each compaction; what they return is told to the model,
+    at most 4,000 characters each.
+    """
+
+    at: int = 0
+    steps: int = 0
+    overflow: bool = True
+    route: Route = "local"
+    hooks: tuple[Hook, ...] = ()
+    summariser: Provider | None = None
+
+    def check(self) -> None:
+        """Raise ConfigError, naming the field, for what means nothing."""
+        for name, value, most in (("at", self.at, 1000), ("steps", self.steps, 2**31)):
+            if type(value) is not int or not 0 <= value <= most:
+                raise ConfigError(
+                    f"compaction {name}={quoted(value)}: give a whole number from 0 to {most}"
+                )
+        if type(self.overflow) is not bool:
+            raise ConfigError(f"compaction overflow={quoted(self.overflow)}: give True or False")
+        if not isinstance(self.hooks, tuple) or not all(map(callable, self.hooks)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError("compaction hooks: give a tuple of functions")
+        if not isinstance(self.summariser, Provider | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"{quoted(self.summariser)} is no summariser: give a Provider")
+        check_route(self.route)
+        if self.route == "provider" and self.summariser is None:
+            raise ConfigError(
+                "the route provider needs to know whom to ask: give summariser=Provider(…)"
+            )
 
 
 class _Since(msgspec.Struct, frozen=True):
