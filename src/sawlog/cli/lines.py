@@ -14,7 +14,7 @@ from sawlog.store.content import (
 from sawlog.store.directory import SessionRow
 from sawlog.store.errors import Damaged
 from sawlog.store.event import Event
-from sawlog.store.events import compaction, effects, steps, world
+from sawlog.store.events import compaction, effects, inbox, items, steps, world
 from sawlog.store.events import conversation as talk
 from sawlog.store.events import lifecycle as life
 from sawlog.store.events.base import Payload
@@ -24,8 +24,9 @@ from sawlog.store.text import Text, TextObject
 
 BOOKKEEPING = frozenset(
     "attempt.answered attempt.running attempt.sent compaction.answered compaction.asked "
-    "compaction.started foreign.record packet.built packet.recorded policy.set session.created "
-    "step.completed tool.started tools.changed".split()
+    "compaction.started foreign.record inbox.claimed measure.recorded packet.built "
+    "packet.recorded policy.set session.created step.completed tool.checked tool.started "
+    "tools.changed".split()
 )
 """Types that a reader of the conversation can do without."""
 
@@ -139,9 +140,40 @@ class Teller:
                 return self.text(content.question)
             case talk.ApprovalDecided():
                 word = "allowed" if content.allow else "denied"
-                return f"{word} by {self.text(content.by)}: {self.text(content.reason)}"
+                return _because(f"{word} by {self.text(content.by)}", self.text(content.reason))
+            case _:
+                return self._around(content)
+
+    def _around(self, content: Payload) -> str:
+        match content:
+            case items.TaskSet():
+                done = self.text(content.done_when)
+                needs = ", ".join(content.requirements)
+                told = [self.text(content.goal), f"done when {done}" if done else ""]
+                return "; ".join(one for one in (*told, needs and f"needs {needs}") if one)
+            case items.ItemOffered():
+                name = self.text(content.title) or self.text(content.source_id)
+                return f"{content.label.kind} {name}: {self.parts(content.parts)}"
+            case items.ItemWithdrawn():
+                gone = f"{content.channel} {self.text(content.source_id)}"
+                return _because(gone, self.text(content.reason))
+            case world.WorldChanged():
+                return "\n".join(self._section(one) for one in content.sections)
+            case world.FileObserved() | world.FileChanged():
+                version = f" {content.version[:12]}" if content.version else ""
+                return f"{self.text(content.path)}: {content.state}{version}"
+            case inbox.InboxInjected():
+                return f"for the {content.target}: {self.parts(content.parts)}"
+            case inbox.InboxClaimed() | inbox.InboxCancelled():
+                word = "rejected" if getattr(content, "rejected", False) else "taken"
+                return _because(f"{len(content.messages)} {word}", self.text(content.reason))
             case _:
                 return self._compaction(content)
+
+    def _section(self, section: world.Section) -> str:
+        if section.removed:
+            return f"{section.name}: removed"
+        return f"{section.name}: {'not known' if section.unknown else self.text(section.value)}"
 
     def _compaction(self, content: Payload) -> str:
         match content:
@@ -200,3 +232,7 @@ class Teller:
                 import msgspec
 
                 return msgspec.json.encode(content).decode()
+
+
+def _because(what: str, why: str) -> str:
+    return f"{what}: {why}" if why else what
