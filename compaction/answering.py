@@ -19,7 +19,7 @@ from sawlog.compaction.asking import MODEL
 from sawlog.compaction.evidence import Evidence
 from sawlog.compaction.extractive import SUMMARISER
 from sawlog.compaction.past import Past
-from sawlog.compaction.wording import line_id, one_line
+from sawlog.compaction.wording import cut, line_id, one_line
 from sawlog.store.events.base import EventId
 from sawlog.store.events.compaction import Checkpoint, Line
 
@@ -68,7 +68,7 @@ def read_answer(text: str) -> Answer | Refusal:
         return Refusal((("too_long", f"the reply has {len(text)} characters"),))
     found = _object_in(text)
     if found is None:
-        return Refusal((("not_json", _shown(text)),))
+        return Refusal((("not_json", cut(text, _SHOWN)),))
     missing = tuple(("missing_section", name) for name in SECTIONS if name not in found)
     faults = missing + _faults(found)
     return Refusal(faults) if faults else _answer(found)
@@ -78,6 +78,10 @@ def read_answer(text: str) -> Answer | Refusal:
 
 _FENCE = re.compile(r"```[a-zA-Z]*[ \t]*\r?\n(.*?)```", re.DOTALL)
 _TRIES = 20
+"""Places of a `{` at which a JSON object is looked for."""
+
+_SHOWN = 200
+"""Characters of what a refusal is about."""
 
 
 def _object_in(text: str) -> dict[str, Any] | None:
@@ -144,11 +148,7 @@ def _fault(kind: str, place: Sequence[int | str], message: str) -> tuple[str, st
         return None  # a section, which is named already
     if kind in ("string_too_long", "too_long"):
         return "too_long", path
-    return "wrong_form", _shown(f"{path}: {message}")
-
-
-def _shown(text: str) -> str:
-    return text if len(text) <= 200 else f"{text[:199]}…"
+    return "wrong_form", cut(f"{path}: {message}", _SHOWN)
 
 
 def _answer(found: dict[str, Any]) -> Answer:

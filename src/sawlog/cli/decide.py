@@ -75,7 +75,7 @@ def _decide(
     if not approval:
         _list(context, name, as_json)
         return
-    log = place.writing(context)
+    log = place.changing(context)
     log.decide(name, approval, allow=allow, by=by or getpass.getuser(), reason=reason)
     if as_json:
         write_json({"approval": approval, "allow": allow})
@@ -121,7 +121,7 @@ def resolve(
       sawlog recover fix-refund
       sawlog resolve fix-refund 01a22a886d4c7c34 "the refund was booked at 12:03"
     """
-    log = place.writing(context)
+    log = place.changing(context)
     session = log.resume(name)
     found = [one for one in session.open_calls() if one.event_id.startswith(call)]
     if len(found) != 1:

@@ -129,7 +129,7 @@ def watch(
 
     if not session:
         raise ConfigError("say which session is told: --session NAME, or --session - (the newest)")
-    log = place.writing(context)
+    log = place.changing(context)
     watcher = Watcher(log, session, path)
     seen: set[str] = set()
 
