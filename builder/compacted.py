@@ -63,7 +63,7 @@ def _natively(state: State, content: CompactionCompleted) -> State:
 
 
 def checkpoint_refs(seq: int, blocks: tuple[int, ...]) -> tuple[Ref, ...]:
-    """The entries of a packet that show a checkpoint: its block, where it is of `blocks`, its text."""
+    """The entries that show a checkpoint in a packet: its block, where `blocks` has it, its text."""
     text = Ref(SECTION, seq, 1, "checkpoint")
     return (Ref(SECTION, seq, 1, "block"), text) if seq in blocks else (text,)
 
