@@ -63,7 +63,7 @@ def _natively(state: State, content: CompactionCompleted) -> State:
 
 
 def checkpoint_refs(seq: int, blocks: tuple[int, ...]) -> tuple[Ref, ...]:
-    """The entries that show a checkpoint in a packet: its block, where `blocks` has it, its text."""
+    """The entries that show a checkpoint in a packet: its block, if `blocks` has it, its text."""
     text = Ref(SECTION, seq, 1, "checkpoint")
     return (Ref(SECTION, seq, 1, "block"), text) if seq in blocks else (text,)
 
