@@ -148,8 +148,9 @@ def test_a_request_too_long_for_the_summariser_leaves_its_oldest_unit_out(log: A
         assert str(done.checkpoint.summariser) == "model@1" and done.refused == ()
         sizes = [asked.size for asked in payloads(log, CompactionAsked)]
         assert len(sizes) == 3 and sizes[0] > sizes[1] > sizes[2]
-        last = json.loads(fake.bodies("openai-chat")[-1])["messages"]
-        calls = [c["id"] for m in last for c in m.get("tool_calls") or []]
+        last: list[dict[str, Any]] = json.loads(fake.bodies("openai-chat")[-1])["messages"]
+        asked: list[dict[str, Any]] = [c for m in last for c in m.get("tool_calls") or ()]
+        calls = [c["id"] for c in asked]
         assert calls == [m["tool_call_id"] for m in last if m["role"] == "tool"]
     sound(log, "task")
 
