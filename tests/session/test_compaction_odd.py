@@ -11,9 +11,16 @@ import pytest
 from sawlog.agentlog import AgentLog
 from sawlog.compaction.extractive import extract
 from sawlog.compaction.past import Past
-from sawlog.errors import AttemptFailed, ConfigError, InvalidEvent, NotCompacted, StoreFull
+from sawlog.errors import (
+    AttemptFailed,
+    ConfigError,
+    InvalidArguments,
+    InvalidEvent,
+    NotCompacted,
+    StoreFull,
+)
 from sawlog.providers.fake import HttpError, Reply
-from sawlog.store.events.compaction import Checkpoint, CompactionFailed
+from sawlog.store.events.compaction import Checkpoint, CompactionCompleted, CompactionFailed
 from sawlog.work.compacting import Compacted, Compactor, Reasons, Wanted
 from sawlog.work.session import Session
 from sawlog.work.triggers import Compaction
@@ -272,3 +279,32 @@ def test_another_model_is_asked_when_nothing_more_can_give_way(log: AgentLog) ->
         s.user("go on")
         stepped(s, "on")
     sound(log, "task")
+
+
+# --- what no session writes -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("checkpoint", [-1, 1, 10**6])
+def test_an_end_whose_checkpoint_is_elsewhere_is_set_aside(log: AgentLog, checkpoint: int) -> None:
+    """It changes no packet, breaks none, and is named."""
+    with log.session("task") as s:
+        worked(s, 2)
+        s.append(CompactionCompleted(checkpoint=checkpoint, through=5))
+        s.user("go on")
+        stepped(s, "on")
+        s.compact(budget=1500, keep_user=0)
+        same_state(log, s)
+    report = log.read("task").verify()
+    assert not report.sound and not report.blocked
+    assert any("has no checkpoint" in one.what for one in report.differences)
+
+
+def test_evidence_that_is_no_event_is_not_found(log: AgentLog) -> None:
+    with log.session("task") as s:
+        worked(s, 2)
+        at = s.state.seq + 1
+        s.append(Checkpoint("00" * 16, evidence=("zz", "0" * 31, "\x00", "AB" * 16)))
+        s.append(CompactionCompleted(checkpoint=at, through=5))
+        for place in range(1, 5):
+            with pytest.raises(InvalidArguments, match="not in this session"):
+                s.stored(f"k1.{place}")

@@ -352,7 +352,7 @@ class Compactor:
     def _interrupted(self, started: Event, error: BaseException) -> None:
         """End the bracket, as far as that can be done: what went wrong matters more."""
         try:
-            if self._driver.load().compacting == started.seq:
+            if self._driver.catch_up().compacting == started.seq:
                 self._fail(f"interrupted: {type(error).__name__}")
         except StoreError as trouble:
             error.add_note(f"and the end of the compaction could not be written: {trouble}")

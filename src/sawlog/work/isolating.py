@@ -109,7 +109,7 @@ class Isolating(Surroundings):
         return Search(newest, window, self._driver.events, self._read_by_id)
 
     def _read_by_id(self, id: str) -> Event | None:
-        found = self._event(bytes.fromhex(id))
+        found = self._event(bytes.fromhex(id)) if _ID.fullmatch(id) else None
         return None if found is None else decoded(found, self._log.registry)
 
     # --- what is in the log ----------------------------------------------------------------------
