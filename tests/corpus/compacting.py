@@ -19,10 +19,11 @@ from sawlog.audit.recorded import Recorded
 from sawlog.builder.arrange import Arrangement
 from sawlog.builder.build import Built, Cache, Sending, build
 from sawlog.builder.draft import Refusal
+from sawlog.builder.manifest import expand
 from sawlog.builder.policy import Rules
-from sawlog.builder.projector import FOLD, fold
+from sawlog.builder.projector import FOLD, entry_count, fold
 from sawlog.builder.snapshot import CODEC, decode, encode, state_digest
-from sawlog.builder.state import State
+from sawlog.builder.state import Ref, State
 from sawlog.compaction.history import History, history_of
 from sawlog.compaction.region import Region, choose, legal_borders
 from sawlog.providers.strict import check
@@ -324,8 +325,11 @@ class Fork:
         return {steps[0], steps[-1], *self.chance.sample(steps[1:-1], BETWEEN)}
 
     def _read_back(self, recorded: Recorded, begins: int) -> None:
-        """One fold from genesis over what the store gives comes to the same states and packets."""
+        """One fold from genesis over what the store gives comes to the same states and packets, and
+        so does a reader of the manifests who knows the events and no fold."""
         state = self.of.states[begins]
+        shown = {event.seq: entry_count(event) for event in self.of.events[:begins] if event.shown}
+        listed: dict[int, list[Ref]] = {0: []}
         window = self._window(recorded.row)
         cache = Cache()
         made = dict(self.made)
@@ -341,9 +345,17 @@ class Fork:
                     assert cold.event() == one.built.event() == event.content
                     assert cold.request.body == one.built.request.body
                     cache.settle(event.seq)
-            if event is not None:
-                window.hold((event,))
-                state = fold(state, event)
+            if event is None:
+                continue
+            window.hold((event,))
+            state = fold(state, event)
+            if event.shown:
+                shown[event.seq] = entry_count(event)
+            if isinstance(event.content, PacketBuilt):
+                refs = expand(event.content.parts, listed[event.content.base], shown)
+                listed[event.seq] = refs
+                assert refs == state.sent[:]
+                assert one is None or not isinstance(one.built, Built) or refs == one.built.refs[:]
         assert state_digest(state) == self.ended_as
         assert not made
 
