@@ -20,6 +20,9 @@ MANY = 200
 
 SOME = 50
 
+HOURS = 4 * 3600
+"""Seconds that all borders and steps of a transcript may take."""
+
 
 def is_long() -> bool:
     """True under `make test-long`: all borders are tried, and all steps behind each are checked."""
@@ -44,6 +47,7 @@ def transcripts(log: AgentLog, file: Path) -> list[Transcript]:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(HOURS)
 @pytest.mark.parametrize("file", params(*FORMATS))
 def test_a_transcript_is_compacted_anywhere_and_goes_on(file: Path, tmp_path: Path) -> None:
     with open_log(f"sqlite:///{tmp_path / 'store.db'}") as log:
@@ -67,6 +71,7 @@ def assert_most_gave_way(done: list[Done]) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(HOURS)
 @pytest.mark.parametrize(
     ("name", "part"),
     [(name, part) for name in FORMATS for part in range(1 if name == "openai-chat" else 2)],

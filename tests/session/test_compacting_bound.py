@@ -28,7 +28,7 @@ from sawlog.work.step import Step
 from sawlog.work.summarising import Provider
 from tests.session.agents import SYSTEM, TOOLS, client_of, read_file, sound
 
-SESSIONS, MANY = 12, 400
+SESSIONS, MANY = 12, 200
 """Sessions of each API, and how many `make test-long` tries."""
 
 ACTS = 40
