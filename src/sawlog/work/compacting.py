@@ -17,7 +17,7 @@ from sawlog.builder.contents import Contents
 from sawlog.builder.forms import checkpoint_entries
 from sawlog.builder.measure import measure_of
 from sawlog.builder.policy import Rules
-from sawlog.builder.state import State
+from sawlog.builder.state import Ref, State
 from sawlog.compaction.checking import check
 from sawlog.compaction.extractive import extract
 from sawlog.compaction.facts import known
@@ -201,7 +201,8 @@ class Compactor:
 
     def _region(self, wanted: Wanted) -> tuple[History, Region]:
         state = self._driver.catch_up()
-        self._driver.window.prefetch(state.sent)
+        news = (Ref("history", one.seq, 1) for one in state.news)  # of an import, all there is
+        self._driver.window.prefetch([*state.sent, *news])
         history = history_of(state, self._rules.measure, self._driver.window)
         region = choose(
             history,
