@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,20 @@ def test_a_summariser_that_fails_leaves_it_to_code(log: AgentLog) -> None:
     assert [one.attempt for one in payloads(log, CompactionAsked)] == [1, 2, 3]
     assert len(payloads(log, CompactionRefused)) == 2
     sound(log, "task")
+
+
+def test_a_summariser_is_asked_again_when_it_says(log: AgentLog) -> None:
+    """As long as its `retry-after` asks for, and each try is in the log."""
+    busy = HttpError(429, headers={"retry-after": "1.2"})
+    script: list[Reply | HttpError]
+    script = [*turn(0), *turn(1), *turn(2), busy, Reply(answer(""))]
+    with FakeProvider(script) as fake, log.session("task") as s:
+        worked(s, "openai-chat", fake)
+        began = time.monotonic()
+        done = s.compact(budget=2000, keep_user=0, summariser=provider("openai-chat", fake))
+        assert time.monotonic() - began > 1.2
+        assert str(done.checkpoint.summariser) == "model@1" and done.refused == ()
+    assert [one.status for one in payloads(log, CompactionAnswered)] == [429, 200]
 
 
 def test_a_request_too_long_for_the_summariser_leaves_its_oldest_unit_out(log: AgentLog) -> None:

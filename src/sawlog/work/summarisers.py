@@ -1,7 +1,8 @@
 """A summariser that is a model, at work: what it is asked and answers is in the log.
 
-When the request is too long even for the summariser, the oldest unit leaves it and it is asked
-again, until one unit is left; another error is tried again a few times (CONTRACTS S3-18).
+When the request is too long even for the summariser, its oldest units leave it and it is asked
+again, until one unit is left; another error is tried again a few times (CONTRACTS S3-18), after as
+long as the provider asks for.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class _Asks:
             answered = self._once(request, summariser, instruction)
             if answered.error not in AGAIN or tried == self._retries:
                 return answered
-            time.sleep(min(8.0, 0.25 * 2.0**tried))
+            time.sleep(max(answered.pause, min(8.0, 0.25 * 2.0**tried)))
         raise AssertionError("unreachable")
 
     def _once(self, request: Request, summariser: Named, instruction: str) -> Answered:

@@ -54,6 +54,7 @@ class Answered(msgspec.Struct, frozen=True):
     broke, or could not be made), `cut_off` (the reply has no end), `too_large`, `failed` (the
     caller's own callable). `context_overflow` says that the request was too long for the
     summariser. `message` are the words that came with it. `text` and `parts` are what was said.
+    `pause` is how many seconds to wait before the same is asked again.
     """
 
     status: int = 0
@@ -63,6 +64,7 @@ class Answered(msgspec.Struct, frozen=True):
     message: str = ""
     text: str = ""
     parts: tuple[Part, ...] = ()
+    pause: float = 0.0
 
     @property
     def overflowed(self) -> bool:
@@ -114,9 +116,12 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         for tried in range(self.retries + 1):
             raw, answered = self._try(url, headers, request)
             answered = cleaned(answered, clean)
-            if answered.error not in AGAIN or tried == self.retries:
+            if answered.error not in AGAIN:
                 return answered
-            time.sleep(pause_after(raw, tried))
+            pause = pause_after(raw, tried)
+            if tried == self.retries:
+                return msgspec.structs.replace(answered, pause=pause)
+            time.sleep(pause)
         raise AssertionError("unreachable")
 
     def _door(self, path: str, given: Headers) -> tuple[str, dict[str, str]]:
