@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -92,19 +93,48 @@ def _replies(page: Path, folder: Path) -> list[Step]:
     return read_script(script)
 
 
+Run = Callable[[str], dict[str, Any]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a page of the docs in an empty folder, its blocks as one script, and gives its names.
+
+    Where the page says what its model answers, a strict fake plays that model; `bodies` among the
+    names are the requests that it got.
+    """
+
+    def run(name: str) -> dict[str, Any]:
+        page = README.parent / "docs" / f"{name}.md"
+        text = page.read_text(encoding="utf-8")
+        script = "\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
+        code = compile(script, str(page), "exec")
+        monkeypatch.chdir(tmp_path)
+        names: dict[str, Any] = {}
+        if "```json\n" not in text:
+            exec(code, names)
+            return names
+        with FakeProvider(_replies(page, tmp_path)) as fake:
+            url = fake.base_url("openai-chat")
+            with openai.OpenAI(api_key="any", base_url=url) as names["model"]:
+                exec(code, names)
+            names["bodies"] = fake.bodies()
+        return names
+
+    return run
+
+
+def _are_sound(*sessions: str) -> None:
+    """The sessions that a page leaves behind verify."""
+    with sawlog.open("agent.db") as log:
+        for name in sessions:
+            assert log.read(name).verify().sound
+
+
 def test_the_page_on_selection_runs_as_it_stands(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its blocks are one script; a strict fake plays the model, which asks to read a file."""
-    page = README.parent / "docs" / "selection.md"
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    with FakeProvider(_replies(page, tmp_path)) as fake:
-        url = fake.base_url("openai-chat")
-        names: dict[str, object] = {"model": openai.OpenAI(api_key="any", base_url=url)}
-        exec(compile("\n".join(blocks), str(page), "exec"), names)
-        cast(Any, names["model"]).close()
-    packet = cast(sawlog.Step, names["step"]).packet
+    packet = cast(sawlog.Step, run("selection")["step"]).packet
     texts = [entry.text for entry in packet.entries]
     for shown in (
         "x = 1",
@@ -116,81 +146,32 @@ def test_the_page_on_selection_runs_as_it_stands(
         assert any(shown in text for text in texts), shown
     assert packet.missing == ("owner",)
     assert capsys.readouterr().out == "True item\n"
-    with sawlog.open("agent.db") as log:
-        assert log.read("fix-refund").verify().sound
+    _are_sound("fix-refund")
 
 
-def test_the_page_on_tools_runs_as_it_stands(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its blocks are one script, and their assertions hold."""
-    page = README.parent / "docs" / "tools.md"
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    with FakeProvider(_replies(page, tmp_path)) as fake:
-        url = fake.base_url("openai-chat")
-        names: dict[str, object] = {"model": openai.OpenAI(api_key="any", base_url=url)}
-        exec(compile("\n".join(blocks), str(page), "exec"), names)
-        assert b"absolute paths lead into" in fake.bodies()[1]
-        cast(Any, names["model"]).close()
-    with sawlog.open("agent.db") as log:
-        assert log.read("deploying").verify().sound
+def test_the_page_on_tools_runs_as_it_stands(run: Run) -> None:
+    assert b"absolute paths lead into" in run("tools")["bodies"][1]
+    _are_sound("deploying")
 
 
-def test_the_page_on_recovery_runs_as_it_stands(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its blocks are one script, and their assertions hold."""
-    page = README.parent / "docs" / "recovery.md"
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    with FakeProvider(_replies(page, tmp_path)) as fake:
-        url = fake.base_url("openai-chat")
-        given: dict[str, object] = {"model": openai.OpenAI(api_key="any", base_url=url)}
-        exec(compile("\n".join(blocks), str(page), "exec"), given)
-        assert b"the bank shows the payment" in fake.bodies()[1]
-        cast(Any, given["model"]).close()
-    with sawlog.open("agent.db") as log:
-        assert log.read("invoices").verify().sound
+def test_the_page_on_recovery_runs_as_it_stands(run: Run) -> None:
+    assert b"the bank shows the payment" in run("recovery")["bodies"][1]
+    _are_sound("invoices")
 
 
-def test_the_page_on_audit_runs_as_it_stands(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its blocks are one script, and their assertions hold."""
-    page = README.parent / "docs" / "audit.md"
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    exec(compile("\n".join(blocks), str(page), "exec"), names)
-    assert cast(Any, names["shop"]).stability().breaks == ()
-    cast(Any, names["log"]).close()
+def test_the_page_on_audit_runs_as_it_stands(run: Run) -> None:
+    names = run("audit")
+    assert names["shop"].stability().breaks == ()
+    names["log"].close()
 
 
-def test_the_page_on_branches_runs_as_it_stands(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its blocks are one script, and their assertions hold."""
-    page = README.parent / "docs" / "branches.md"
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    exec(compile("\n".join(blocks), str(page), "exec"), {})
-    with sawlog.open("agent.db") as log:
-        for name in ("fix-refund", "second-try", "fix-refund/rounding"):
-            assert log.read(name).verify().sound
+def test_the_page_on_branches_runs_as_it_stands(run: Run) -> None:
+    run("branches")
+    _are_sound("fix-refund", "second-try", "fix-refund/rounding")
 
 
-def test_the_page_on_compaction_runs_as_it_stands(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its blocks are one script, and their assertions hold."""
-    page = README.parent / "docs" / "compaction.md"
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    exec(compile("\n".join(blocks), str(page), "exec"), names)
-    cast(Any, names["log"]).close()
+def test_the_page_on_compaction_runs_as_it_stands(run: Run) -> None:
+    run("compaction")["log"].close()
     with sawlog.open("agent.db") as log:
         assert len(checkpoints_of(log.read("long"))) >= 3
-        for name in ("fix-refund", "long"):
-            assert log.read(name).verify().sound
+    _are_sound("fix-refund", "long")
