@@ -65,7 +65,7 @@ class Rewinding(Isolating):
                 then = driver.state_at(back)
                 events = driver.events(back, state.seq)
                 calls, files = not_undone(then, state, events, driver.window)
-                rewind = HistoryRewound(back, self._told(reason), calls, files)
+                rewind = HistoryRewound(back, self._scrubbed(reason), calls, files)
                 new = [*self._endings(state), driver.new(rewind, "harness")]
                 try:
                     seqs = driver.append(new, expected_seq=state.seq)
@@ -78,9 +78,9 @@ class Rewinding(Isolating):
                 return Rewound(seqs[-1], back, calls, files)
             raise AssertionError("the last attempt returns or raises")
 
-    def _told(self, reason: str) -> str:
+    def _scrubbed(self, text: str) -> str:
         # What is no text is named where the event is made.
-        return self.credentials.scrub(reason) if isinstance(reason, str) else reason  # pyright: ignore[reportUnnecessaryIsInstance]
+        return self.credentials.scrub(text) if isinstance(text, str) else text  # pyright: ignore[reportUnnecessaryIsInstance]
 
     def _place(self, state: State, step: int | None, to: int | None) -> int:
         """The seq that is gone back to."""

@@ -15,6 +15,7 @@ from sawlog.store.events.compaction import NoteClosed, NoteRecorded
 from sawlog.store.events.world import ObservationRecorded
 from sawlog.work.compacting import Compacted, Compactor, Prose, Route, Wanted
 from sawlog.work.credentials import Credentials
+from sawlog.work.given import texts
 from sawlog.work.rewinding import Rewinding
 from sawlog.work.summarisers import ModelProse, ProviderBlock
 from sawlog.work.summarising import Provider
@@ -37,7 +38,8 @@ class Shortening(Rewinding):
         """Note what must outlive every compaction: a constraint, an open item, what comes next, or
         what is confirmed. The same name again takes the older one's place.
 
-        Checkpoints carry it word for word until `settle` closes it. Raises InvalidEvent.
+        `refs` are ids of events of this session that show it. Checkpoints carry it word for word
+        until `settle` closes it. Raises InvalidEvent.
         """
         if kind not in get_args(NoteKind):
             known = ", ".join(get_args(NoteKind))
@@ -46,19 +48,27 @@ class Shortening(Rewinding):
             raise InvalidEvent(
                 f"{quoted(name)} names no note: 1 to 100 characters without spaces", path="name"
             )
-        noted = NoteRecorded(kind, name, self._scrubbed(text), tuple(refs))
+        noted = NoteRecorded(kind, name, self._scrubbed(text), self._refs(refs))
         self._driver.append([self._driver.new(noted, "harness")])
 
     def settle(self, name: str, *, refs: Sequence[EventId] = (), reason: str = "") -> None:
-        """Close a note: by which events, and why. The next checkpoint says so, once."""
+        """Close a note: by which events of this session, and why. The next checkpoint says so,
+        once. Raises InvalidEvent."""
         if not _is_name(name):
             raise InvalidEvent(f"{quoted(name)} names no note", path="name")
-        closed = NoteClosed(name, tuple(refs), self._scrubbed(reason))
+        closed = NoteClosed(name, self._refs(refs), self._scrubbed(reason))
         self._driver.append([self._driver.new(closed, "harness")])
 
-    def _scrubbed(self, text: str) -> str:
-        # What is no text is named where the event is made.
-        return self.credentials.scrub(text) if isinstance(text, str) else text  # pyright: ignore[reportUnnecessaryIsInstance]
+    def _refs(self, given: Sequence[EventId]) -> tuple[EventId, ...]:
+        """The ids of events of this session that a caller gives. Raises InvalidEvent."""
+        refs = texts(given, "refs", _of_refs)
+        for ref in refs:
+            if self._read_by_id(ref) is None:
+                raise _of_refs(
+                    f"{quoted(ref)} is no event of this session: give the ids of events, 32 hex "
+                    "digits each, as call.event_id is one"
+                )
+        return refs
 
     # --- compaction -------------------------------------------------------------------------------
 
@@ -146,6 +156,11 @@ class Shortening(Rewinding):
         border = self._compactor.border_before(seq)
         with contextlib.suppress(NotCompacted):  # there is nothing in front of it
             self.compact(at=border, keep_user=0, route="rules", trigger="provider")
+
+
+def _of_refs(message: str) -> InvalidEvent:
+    """The error for what a note cites."""
+    return InvalidEvent(message, path="refs")
 
 
 def _is_name(name: object) -> bool:
