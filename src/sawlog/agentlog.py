@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from sawlog.audit.recorded import Recorded
     from sawlog.store.content import Part
     from sawlog.work.aio import AsyncSession
-    from sawlog.work.opening import SessionOptions
+    from sawlog.work.credentials import Credentials
+    from sawlog.work.opening import Opening, SessionOptions
     from sawlog.work.session import Session
     from sawlog.work.telling import Target
 
@@ -73,6 +74,7 @@ class AgentLog:
         self._make_id = make_id
         self._lock = threading.Lock()
         self._threads: ThreadPoolExecutor | None = None
+        self._handed: Credentials | None = None
 
     def __enter__(self) -> AgentLog:
         return self
@@ -130,10 +132,9 @@ class AgentLog:
                     "it, or read_only"
                 )
             return self.read(name)
-        from sawlog.work.opening import opening
         from sawlog.work.session import Session
 
-        opened = opening(options, self._clock, self._make_id)
+        opened = self._opening(options)
         return Session(self.store, self.store.session(name, create=True), opened)
 
     def resume(self, text: str, **options: Unpack[SessionOptions]) -> Session:
@@ -141,10 +142,9 @@ class AgentLog:
 
         Raises NoSession where `session` would make one.
         """
-        from sawlog.work.opening import opening
         from sawlog.work.session import Session
 
-        return Session(self.store, self.find(text), opening(options, self._clock, self._make_id))
+        return Session(self.store, self.find(text), self._opening(options))
 
     def asession(self, name: str, **options: Unpack[SessionOptions]) -> AsyncSession:
         """The same for `async with`: one code path, its blocking work in threads of this log."""
@@ -175,10 +175,9 @@ class AgentLog:
         InvalidEvent for a place that there is not, Conflict when the name is taken.
         """
         from sawlog.work.forking import fork
-        from sawlog.work.opening import opening
         from sawlog.work.session import Session
 
-        opened = opening(options, self._clock, self._make_id)
+        opened = self._opening(options)
         row = self.find(session)
         if step is not None and at is not None:
             raise InvalidEvent("name either a step or an event", path="at")
@@ -203,6 +202,22 @@ class AgentLog:
             return self.fork(session, step=step, at=at, name=name, **options)
 
         return AsyncSession(forked, OffLoop(self._executor()))
+
+    def _opening(self, options: SessionOptions) -> Opening:
+        from sawlog.work.credentials import Credentials
+        from sawlog.work.opening import opening
+
+        with self._lock:
+            if self._handed is None:
+                self._handed = Credentials()
+        return opening(options, self._clock, self._make_id, self._handed)
+
+    def _scrubbed(self, text: str) -> str:
+        """The text without the secrets that tools of this log's sessions got."""
+        # What is no text is named where the event is made.
+        if self._handed is None or not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            return text
+        return self._handed.scrub(text)
 
     def _executor(self) -> ThreadPoolExecutor:
         from concurrent.futures import ThreadPoolExecutor
@@ -245,7 +260,7 @@ class AgentLog:
                 f"session {session!r} never asked for an approval {approval!r}: give the whole id, "
                 "as `sawlog approve SESSION` lists those that wait"
             )
-        decision = ApprovalDecided(approval, allow, by, reason)
+        decision = ApprovalDecided(approval, allow, self._scrubbed(by), self._scrubbed(reason))
         key = f"approval.decided {approval}"
         new = NewEvent(payload=decision, source="user", step=step, key=key)
         try:

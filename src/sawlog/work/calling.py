@@ -112,7 +112,7 @@ class Calling(Rewinding):
         """Ask for approval of a call; gives the id under which it is decided."""
         with self._driver.lock:
             approval = self.checks.approval_id(self.checks.askable(call))
-            payload = ApprovalRequested(call.event_id, approval, question)
+            payload = ApprovalRequested(call.event_id, approval, self._scrubbed(question))
             self._driver.append([self._driver.new(payload, "harness", step=call.step)])
             return approval
 

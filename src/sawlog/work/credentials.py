@@ -30,9 +30,13 @@ Secrets = Mapping[str, str] | Callable[[str], str | None]
 
 
 class Credentials:
-    """The secrets of one session, and those that were handed out. Threads may share it."""
+    """The secrets of one session, and those that were handed out. Threads may share it.
 
-    def __init__(self, secrets: Secrets | None = None) -> None:
+    What it hands out is `also` known there, for what is said of the session from beside it.
+    """
+
+    def __init__(self, secrets: Secrets | None = None, also: Credentials | None = None) -> None:
+        self._also = also
         self._look_up: Callable[[str], object]
         if secrets is None:
             self._look_up = _nothing
@@ -52,10 +56,15 @@ class Credentials:
             value = None
         if not isinstance(value, str) or not value:
             raise CredentialUnavailable(handle)
+        self._know(value, handle)
+        if self._also is not None:
+            self._also._know(value, handle)
+        return value
+
+    def _know(self, value: str, handle: str) -> None:
         with self._lock:
             if value not in self._handed:
                 self._handed[value] = _shown(handle), Spellings(value)
-        return value
 
     def scrub(self, text: str) -> str:
         """The text with `[secret:HANDLE]` wherever a value that was handed out stood."""

@@ -16,7 +16,7 @@ from sawlog.builder.selection.choosing import Phase
 from sawlog.builder.selection.policy import Policy
 from sawlog.store.errors import ConfigError, InvalidItem, InvalidPolicy, quoted
 from sawlog.work.claims import PreStep
-from sawlog.work.credentials import Secrets
+from sawlog.work.credentials import Credentials, Secrets
 from sawlog.work.loading import LOADING, Load, Loadings, loading_for
 from sawlog.work.triggers import Compaction
 from sawlog.work.verdicts import Gateway, Guard
@@ -48,7 +48,10 @@ class SessionOptions(TypedDict, total=False):
 
 
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
-    """What a session is opened with. `ttl` and `wait` are seconds; `clock` gives microseconds."""
+    """What a session is opened with. `ttl` and `wait` are seconds; `clock` gives microseconds.
+
+    `handed` knows what the sessions of one open log have handed out.
+    """
 
     rules: Rules
     clock: Callable[[], int]
@@ -61,12 +64,16 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
     pre_step: PreStep | None = None
     guard: Guard = Guard()
     secrets: Secrets | None = None
+    handed: Credentials | None = None
     profile: Profile | None = None
     compaction: Compaction | None = None
 
 
 def opening(
-    options: SessionOptions, clock: Callable[[], int], make_id: Callable[[], bytes]
+    options: SessionOptions,
+    clock: Callable[[], int],
+    make_id: Callable[[], bytes],
+    handed: Credentials | None = None,
 ) -> Opening:
     """What these options make. Raises TypeError for one that there is not, ConfigError and
     UnknownNumber for a value that will not do."""
@@ -92,6 +99,7 @@ def opening(
             options.get("gateway", "strict"), options.get("root", ""), options.get("approve", "")
         ),
         secrets=options.get("secrets"),
+        handed=handed,
         profile=options.get("profile"),
         compaction=_compaction(options.get("compaction")),
     )

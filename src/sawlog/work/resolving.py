@@ -147,7 +147,7 @@ class Resolving(Calling):
                 if self._log.by_event_id(driver.row, keyed_id(keys[0])) is None:
                     self._resolvable(asked, start)
                 status = "error" if error else "ok"
-                said = EffectReconciled(asked.id, FAILED if error else DONE, by)
+                said = EffectReconciled(asked.id, FAILED if error else DONE, self._scrubbed(by))
                 result = ToolFinished(asked.id, content.call_id, content.name, status, parts)
                 events = [
                     driver.new(said, "harness", step=asked.step, key=keys[0]),
@@ -193,7 +193,7 @@ class Resolving(Calling):
                     if found.state != UNKNOWN:
                         raise Conflict(f"the effect {quoted(key)} is known already: {found.state}")
                     self._rests(found.call, found)
-                said = EffectReconciled(key, outcome, by, self.credentials.scrub(receipt))
+                said = EffectReconciled(key, outcome, self._scrubbed(by), self._scrubbed(receipt))
                 events = [driver.new(said, "harness", step=found.step, key=name)]
                 if self._appended(events, state, f"the effect {quoted(key)}"):
                     return

@@ -72,7 +72,7 @@ class Session(Resolving, Shortening):
         self.loading = opened.loading
         self._effects = EffectLog(self._driver)
         self.checks = Checks(self._driver, opened.guard, self._effects)
-        self.credentials = Credentials(opened.secrets)
+        self.credentials = Credentials(opened.secrets, opened.handed)
         self._declared = {}
         self._log = log
         self._opened = opened
