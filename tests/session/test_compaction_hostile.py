@@ -19,7 +19,7 @@ from sawlog.store.events.compaction import (
     CompactionAsked,
     CompactionRefused,
 )
-from sawlog.work.compacting import Compacted, Compactor, Wanted
+from sawlog.work.compacting import Compacted, Compactor, Route, Wanted
 from sawlog.work.session import Session
 from sawlog.work.spellings import Spellings
 from sawlog.work.summarisers import ModelProse
@@ -155,8 +155,39 @@ def test_an_answer_that_is_always_too_long_ends_soon(log: AgentLog) -> None:
             sizes = [len(one.body) for one in fake.requests]
     assert sizes[:-1] == sorted(sizes[:-1], reverse=True) and len(sizes) <= 10
     assert done.checkpoint.summariser is None
-    assert [reasons[0][0] for reasons in done.refused] == ["summariser_overflow"] * 2
+    assert [reasons[0][0] for reasons in done.refused] == ["summariser_overflow"]
     sound(log, "task")
+
+
+@pytest.mark.parametrize("route", ["local", "provider"])
+@pytest.mark.parametrize("status", [400, 401, 402, 403, 404])
+def test_who_refuses_for_good_is_asked_once(log: AgentLog, status: int, route: Route) -> None:
+    """Nothing that it could be told of its draft would change that; code writes."""
+    with log.session("task") as s:
+        worked(s)
+        with FakeProvider([HttpError(status, "no")] * 4) as fake:
+            api = "openai-responses" if route == "provider" else API
+            provider = Provider(api=api, model="m", base_url=fake.base_url(api))
+            done = s.compact(budget=3000, keep_user=0, route=route, summariser=provider)
+            assert len(fake.requests) == 1
+        s.user("and now?")
+        stepped(s, "on")
+    assert [reasons[0][0] for reasons in done.refused] == ["summariser_refused"]
+    assert done.checkpoint.summariser is None and done.checkpoint.block is None
+    kinds = [type(event.content) for event in log.read("task").events()]
+    assert [kinds.count(kind) for kind in (CompactionAsked, CompactionAnswered)] == [1, 1]
+    sound(log, "task")
+
+
+def test_what_may_pass_is_tried_to_its_bound(log: AgentLog) -> None:
+    with log.session("task") as s:
+        worked(s)
+        with FakeProvider([HttpError(503, "later")] * 9) as fake:
+            provider = Provider(api=API, model="m", base_url=fake.base_url(API), retries=1)
+            done = s.compact(budget=3000, keep_user=0, summariser=provider)
+            assert len(fake.requests) == 4
+    assert [reasons[0][0] for reasons in done.refused] == ["summariser_failed"] * 2
+    assert done.checkpoint.summariser is None
 
 
 # --- secrets --------------------------------------------------------------------------------------
@@ -192,14 +223,14 @@ def test_a_known_secret_is_in_nothing_that_a_compaction_writes(log: AgentLog) ->
 
 
 def test_a_key_that_a_server_says_back_is_not_kept(log: AgentLog) -> None:
-    wrong = HttpError(401, f"{KEY} is no key")
+    wrong = HttpError(500, f"{KEY} is no key")
     echoed = Reply(json.dumps({**GOOD, "narrative": f"I was called with {KEY}"}))
     with log.session("task") as s:
         worked(s)
         with FakeProvider([wrong, echoed]) as fake:
             provider = Provider(api=API, model="m", base_url=fake.base_url(API), retries=0)
             done = s.compact(budget=3000, keep_user=0, summariser=provider)
-    assert done.refused[0][0][1] == "auth: [secret:OPENAI_API_KEY] is no key"
+    assert done.refused[0][0][1] == "provider_error: [secret:OPENAI_API_KEY] is no key"
     assert "I was called with [secret:OPENAI_API_KEY]" in said(log)
     assert not holds(stored(log), KEY)
     kinds = [type(event.content) for event in log.read("task").events()]

@@ -51,6 +51,9 @@ outside of the session's lock.
 Route = Literal["rules", "local", "provider"]
 """Who writes: code alone, a summariser, the provider itself."""
 
+FOR_GOOD = frozenset({"summariser_overflow", "summariser_refused"})
+"""Codes of a summariser that would say the same again, whatever it were told of its draft."""
+
 _TRIGGER = re.compile("[A-Za-z0-9._:-]{1,100}")
 
 
@@ -158,8 +161,8 @@ class Compactor:
                 refused.append(reasons)
                 refusal = CompactionRefused(attempt, reasons)
                 self._driver.append([self._driver.new(refusal, "harness")])
-                if prose is None:
-                    break  # it would write the same again
+                if prose is None or any(code in FOR_GOOD for code, _ in reasons):
+                    break  # it would write, or refuse, the same again
         past = self._past(started, region)
         draft = known(past, _most(region, wanted.budget), self._rules.measure)
         reasons = self._judged(past, draft, room)

@@ -1,8 +1,8 @@
 """A summariser that is a model, at work: what it is asked and answers is in the log.
 
 When the request is too long even for the summariser, its oldest units leave it and it is asked
-again, until one unit is left; another error is tried again a few times (CONTRACTS S3-18), after as
-long as the provider asks for.
+again, until one unit is left; an error that may pass is tried again a few times (CONTRACTS S3-18),
+after as long as the provider asks for. One that stays, such as a wrong key, ends the asking.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ from sawlog.work.apis import APIS
 from sawlog.work.compacting import Reasons
 from sawlog.work.driver import Driver
 from sawlog.work.summarising import AGAIN, Answered, Provider, Summariser, ask, cleaned
+
+REFUSES = frozenset({"auth", "invalid_request", "refused_content"})
+"""Errors after which the summariser is asked nothing more for a checkpoint."""
 
 TRIES = 3
 """Times that a function is asked the same before it is given up."""
@@ -152,7 +155,8 @@ class ProviderBlock(_Asks):
 def _failed(answered: Answered) -> Reasons:
     if answered.overflowed:
         return (("summariser_overflow", "one unit alone is too long for it"),)
-    return (("summariser_failed", f"{answered.error}: {answered.message}"[:300]),)
+    code = "summariser_refused" if answered.error in REFUSES else "summariser_failed"
+    return ((code, f"{answered.error}: {answered.message}"[:300]),)
 
 
 def provider_named(name: str) -> Provider | None:
