@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from sawlog.builder.effects import FAILED, IDEMPOTENT, SIDE_EFFECT, UNKNOWN, Effect
@@ -16,6 +17,8 @@ from sawlog.work.effecting import may_repeat
 from sawlog.work.gathering import Gathered
 from sawlog.work.plan import Action, AwaitedApproval, UnknownEffect
 from sawlog.work.window import Window
+
+_ID = re.compile("[0-9a-f]{32}")
 
 _ASK = "it may have been done: find out, or ask a person"
 
@@ -53,7 +56,9 @@ class Calls:
         if waiting is not None and not waiting.denied:
             call = self.of(waiting)
             return call, call.name if call is not None else ""
-        stored = self._log.by_event_id(self._row, bytes.fromhex(event_id)) if event_id else None
+        # An import may name as a call whatever its file did: what is no id has no event.
+        id = bytes.fromhex(event_id) if _ID.fullmatch(event_id) else b""
+        stored = self._log.by_event_id(self._row, id) if id else None
         if stored is None:
             return None, ""
         call = self._call(decoded(stored, self._log.registry))
