@@ -45,7 +45,7 @@ def test_what_no_line_cites_is_found_by_a_text_in_it(any_log: AgentLog) -> None:
         found = read(s, "k1", pattern="of service 3 ")
         name = re.findall(r"k1@[0-9]+", found)
         assert len(name) == 1 and f"{name[0]} result: port 1003 of service 3 xxx" in found
-        assert found.startswith("[1 events of k1 hold the pattern")
+        assert found.startswith("[1 event of k1 holds the pattern")
         whole = read(s, name[0])
         assert whole.endswith("port 1003 of service 3 " + "x" * 400)
         assert "byte 10: port 1003" in read(s, f"[{name[0]}]", pattern="of service")
@@ -111,7 +111,7 @@ def test_what_was_taken_back_or_never_shown_is_not_found(log: AgentLog) -> None:
         worked(s, "y" * 900, "z" * 900)
         s.compact(keep_user=0)
         found = read(s, "k1", pattern="needle")
-        assert found.startswith("[1 events of k1") and "in the hay" in found
+        assert found.startswith("[1 event of k1") and "in the hay" in found
         names = [read(s, f"k1@{seq}") for seq in _allowed(s)]
         assert not any("dropped" in text or "another repository" in text for text in names)
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sawlog.cli import place
-from sawlog.cli.options import Json, SessionName, SessionOrStep
-from sawlog.cli.output import first_line, progress, say, visible, write_json
+from sawlog.cli.options import Json, SessionName, SessionOrStep, Wait
+from sawlog.cli.output import counted, first_line, progress, say, visible, write_json
 from sawlog.cli.quick import whole_number
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ def rewind(
         str, typer.Option(metavar="SEQ", help="Go back to this event. Instead of @STEP.")
     ] = "",
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; the event keeps it.")] = "",
+    wait: Wait = "0",
     as_json: Json = False,
 ) -> None:
     """Take a session's history back to a step or an event, and say what that cannot undo.
@@ -83,7 +84,8 @@ def rewind(
     The next step follows on the packet of the step as it was sent, or on the event; what came after
     is shown no more, stays in the log, and replays as before. The world is not taken back: calls
     that ran and files that changed are listed. It takes the session's lease, so nobody may be
-    driving it: exit code 3 otherwise. `sawlog fork` leaves the session as it is.
+    driving it: exit code 3 otherwise; --wait waits for a lease that nobody renews. `sawlog fork`
+    leaves the session as it is.
 
     \b
       sawlog rewind fix-refund@12 --reason "a dead end"
@@ -91,11 +93,12 @@ def rewind(
     """
     from sawlog.store.errors import ConfigError
 
+    seconds = whole_number("--wait", wait)
     log = place.changing(context)
     session, step, seq = _place(log, name, "--to", to)
     if step is None and seq is None:
         raise ConfigError("say where to: SESSION@STEP, or SESSION --to SEQ")
-    with log.resume(session) as s:
+    with log.resume(session, wait=float(seconds)) as s:
         done = s.rewind(step=step, to=seq, reason=reason)
     if as_json:
         import msgspec
@@ -178,7 +181,7 @@ def _mark(mark: Mark) -> str:
     if mark.kind != "rewound":
         return f"compacted by event {mark.seq}, behind step {mark.step}"
     left = ", ".join(
-        f"{count} {what if count == 1 else f'{what}s'}"
+        counted(count, what)
         for count, what in ((mark.calls, "call"), (mark.files, "file"))
         if count
     )

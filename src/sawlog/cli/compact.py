@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from sawlog.cli import place
-from sawlog.cli.options import Json, SessionName
-from sawlog.cli.output import first_line, say, table, visible, write_json
+from sawlog.cli.options import Json, SessionName, Wait
+from sawlog.cli.output import counted, first_line, say, table, visible, write_json
 from sawlog.cli.quick import whole_number
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def compact(
             show_default=False,
         ),
     ] = "",
+    wait: Wait = "0",
     as_json: Json = False,
 ) -> None:
     """Put a checkpoint in the place of a session's older history.
@@ -63,7 +64,8 @@ def compact(
     can give way, packets stay as they are, the reason is named and the exit code is 1. Old packets
     never change: every recorded step still replays.
 
-    A session that somebody drives just now is theirs: the exit code is 3.
+    A session that somebody drives just now is theirs: the exit code is 3. --wait waits for the
+    lease of a run that was killed.
 
     \b
       sawlog compact fix-refund --budget 20000
@@ -75,19 +77,28 @@ def compact(
 
     units = whole_number("--budget", budget)
     kept = whole_number("--keep-user", keep_user) if keep_user else None
+    seconds = whole_number("--wait", wait)
     how = _route(route, summarizer)
     summariser = _summariser(summarizer)
     log = place.changing(context)
     now = log.resume(name)
-    # Its units are in the measure that it was built under last.
-    with log.resume(name, rules=rules_in_force(now.state, now.window)) as session:
-        try:
-            done = session.compact(budget=units, route=how, keep_user=kept, summariser=summariser)
-        except NotCompacted as refused:
-            _say_refused(refused, as_json)
-            raise typer.Exit(1) from None
-        id = session.id
-    _say_done(done, id, name, as_json)
+    done: Compacted | None = None
+    rules = rules_in_force(now.state, now.window)
+    while done is None:
+        with log.resume(now.id, rules=rules, wait=float(seconds)) as session:
+            # Its units are in the measure that it was built under last, and whoever drove it while
+            # this waited may have gone over to another one.
+            if (found := rules_in_force(session.state, session.window)) != rules:
+                rules = found
+                continue
+            try:
+                done = session.compact(
+                    budget=units, route=how, keep_user=kept, summariser=summariser
+                )
+            except NotCompacted as refused:
+                _say_refused(refused, as_json)
+                raise typer.Exit(1) from None
+    _say_done(done, now.id, name, as_json)
 
 
 def _route(given: str, summarizer: str) -> Route:
@@ -157,8 +168,9 @@ def _say_done(done: Compacted, id: str, name: str, as_json: bool) -> None:
             }
         )
         return
+    before = counted(done.before, "unit")
     say(
-        f"checkpoint {done.checkpoint.number}: the history took {done.before:,} units and takes "
+        f"checkpoint {done.checkpoint.number}: the history took {before} and takes "
         f"{done.after:,}, of which {done.checkpoint.units:,} are the checkpoint; {done.fixed:,} "
         "more are fixed"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sawlog.cli.output import counted
 from sawlog.store import text as texts
 from sawlog.store.content import (
     BoundPart,
@@ -178,18 +179,19 @@ class Teller:
     def _compaction(self, content: Payload) -> str:
         match content:
             case compaction.CompactionStarted() if content.through:
-                return f"{content.trigger}: events up to {content.through}, {content.units:,} units"
+                units = counted(content.units, "unit")
+                return f"{content.trigger}: events up to {content.through}, {units}"
             case compaction.Checkpoint():
                 by = "code" if content.summariser is None else f"{content.summariser}"
                 goal = self.text(content.goal)
-                told = f"checkpoint {content.number} by {by}, {content.units:,} units"
+                told = f"checkpoint {content.number} by {by}, {counted(content.units, 'unit')}"
                 return f"{told}: {goal}" if goal else told
             case compaction.CompactionCompleted() if content.checkpoint:
-                kept = f" but {len(content.kept)} events" if content.kept else ""
+                kept = f" but {counted(len(content.kept), 'event')}" if content.kept else ""
                 return f"events up to {content.through}{kept} give way to the checkpoint"
             case compaction.CompactionCompleted():
                 summary = self.text(content.summary)
-                kept = f"{len(content.history)} events go on"
+                kept = f"{counted(len(content.history), 'event')} go on"
                 return f"{kept}: {summary}" if summary else kept
             case compaction.CompactionRefused():
                 codes = ", ".join(dict.fromkeys(code for code, _ in content.reasons))

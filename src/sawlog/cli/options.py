@@ -22,6 +22,10 @@ SessionOrStep = Annotated[
 
 All = Annotated[bool, typer.Option("--all", help="Leave nothing out, cut nothing.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Wait = Annotated[
+    str,
+    typer.Option(metavar="SECONDS", help="Wait so long for a lease that nobody renews."),
+]
 Raw = Annotated[bool, typer.Option("--raw", help="Write the request's body, byte for byte.")]
 Zones = Annotated[
     bool,

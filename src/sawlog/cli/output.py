@@ -42,6 +42,11 @@ def note(text: str) -> None:
     print(f"sawlog: {visible(text)}", file=sys.stderr)
 
 
+def counted(number: int, one: str, many: str = "") -> str:
+    """A number with its word: 1 event, 2,000 events."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
 # --- texts of others ------------------------------------------------------------------------------
 
 _HIDDEN = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from sawlog.cli import place
-from sawlog.cli.options import Json, SessionName
+from sawlog.cli.options import Json, SessionName, Wait
 from sawlog.cli.output import first_line, note, say, table, visible, write_json
 from sawlog.cli.quick import whole_number
 
@@ -39,10 +39,7 @@ def recover(
         str,
         typer.Option(metavar="PATH", help="The workspace: find the files that changed meanwhile."),
     ] = "",
-    wait: Annotated[
-        str,
-        typer.Option(metavar="SECONDS", help="Wait so long for a lease that nobody renews."),
-    ] = "0",
+    wait: Wait = "0",
     as_json: Json = False,
 ) -> None:
     """Say what a run that ended left open, and what is safe to do next.

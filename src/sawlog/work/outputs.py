@@ -133,7 +133,8 @@ def _places(data: bytes, ref: str, start: int, end: int, pattern: str) -> str:
         room -= len(line.encode())
         lines.append(line)
     more = f"; go on with start={go_on}" if go_on else ""
-    told = f"[{len(lines)} places of the pattern in {_name(ref)}, {len(data)} bytes{more}]"
+    places = "place" if len(lines) == 1 else "places"
+    told = f"[{len(lines)} {places} of the pattern in {_name(ref)}, {len(data)} bytes{more}]"
     return "\n".join((told, *lines))
 
 

@@ -99,7 +99,8 @@ class Search:
             lines.append(data.decode("utf-8", "replace"))
         left = start + len(lines)
         more = f"; go on with start={left}" if left < len(found) else ""
-        told = f"[{len(found)} events of {name} hold the pattern, the newest first{more}]"
+        hold = "event of {} holds" if len(found) == 1 else "events of {} hold"
+        told = f"[{len(found)} {hold.format(name)} the pattern, the newest first{more}]"
         return "\n".join((told, *lines))
 
     def text(self, name: str) -> str:
