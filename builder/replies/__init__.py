@@ -43,10 +43,19 @@ def parse(
     `body` is as received, its content encoding undone; header names count in any case. Raises
     ConfigError for an API that is not known, and nothing else.
     """
-    reader = _READERS.get(api)
-    if reader is None:
+    check_api(api)
+    return read(received(api, status, headers, body))
+
+
+def check_api(api: str) -> None:
+    """Raise ConfigError for an API that is not known."""
+    if api not in _READERS:
         raise ConfigError(f"there is no API {api!r}; known are {', '.join(_READERS)}")
-    reply = received(api, status, headers, body)
+
+
+def read(reply: Received) -> Answered | RefusedReply | Running:
+    """What an answer of a known API is; see `parse`."""
+    reader = _READERS[reply.api]
     try:
         return _read(reader, reply)
     except Malformed as error:

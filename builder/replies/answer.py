@@ -8,6 +8,7 @@ import msgspec
 
 from sawlog.builder.replies.source import ascii_low
 from sawlog.store.content import Part
+from sawlog.store.events.base import Named
 from sawlog.store.events.conversation import ToolRequested
 
 
@@ -19,7 +20,9 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     none; `stop_reason` its own word; `account` the organisation that the reply names. `text` is the
     plain text of all parts joined, for callers. `paused`: the turn goes on when this reply goes
     back as it is. `refusal` is why the model or its filter declined, empty when it did not. `body`
-    is what arrived, as text.
+    is what arrived, as text; empty for a stream, whose `assembler` is named. `interrupted`: the
+    stream broke off and this is what there was; `fault` is then the provider's own error that broke
+    it, or that its events stopped making sense, and None when the line or the caller ended it.
     """
 
     request_id: str
@@ -33,6 +36,9 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     paused: bool
     refusal: str
     body: str
+    assembler: Named | None = None
+    interrupted: bool = False
+    fault: RefusedReply | None = None
 
     @property
     def calls(self) -> tuple[ToolRequested, ...]:
@@ -70,12 +76,16 @@ class Malformed(Exception):
 
 
 class Received(msgspec.Struct, frozen=True):
-    """What arrived: header names in ASCII lower case, the body as text."""
+    """What arrived: header names in ASCII lower case, the body as text.
+
+    `unended` are the positions of the blocks, calls or items that a broken stream left unfinished.
+    """
 
     api: str
     status: int
     headers: Mapping[str, str]
     body: str
+    unended: frozenset[int] = frozenset()
 
     @property
     def request_id(self) -> str:

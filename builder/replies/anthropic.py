@@ -7,9 +7,11 @@
     tool_use                     a call, `input` being the arguments; the last block of a reply that
                                  was cut off is an incomplete part, for the API closes the JSON of
                                  what the model did not finish
-    all others                   raw parts: what the provider runs itself, and what is not known
+    all others                   raw parts: what the provider runs itself, and what is not known;
+                                 incomplete when it is a call that a broken stream left unfinished
 
-Other fields of a text or a call stand behind it, see `extras`.
+An `input` that is a string holds the text of arguments that are no JSON object: so says a stream
+that was put together. Other fields of a text or a call stand behind it, see `extras`.
 """
 
 from __future__ import annotations
@@ -40,8 +42,13 @@ def read(reply: Received) -> Answered:
         block = fields(source)
         if not block:
             raise Malformed(f"content {at} of the reply is no block")
+        unended = at in reply.unended
         if text_of(block.get("type")) == "tool_use":
-            _call(assembly, at, block, cut=stop in _CUT and at == len(blocks) - 1)
+            cut = unended or (stop in _CUT and at == len(blocks) - 1)
+            _call(assembly, at, block, cut=cut)
+        elif unended and "input" in block and "name" in block:
+            # Half a call that the provider runs is no call, either.
+            assembly.part(IncompletePart(text_of(block["name"]), _arguments(block["input"])))
         else:
             _part(assembly, block, source)
     return Answered(
@@ -81,15 +88,20 @@ def _part(assembly: Assembly, block: dict[str, str], source: str) -> None:
 
 def _call(assembly: Assembly, at: int, block: dict[str, str], *, cut: bool) -> None:
     name = string(block.get("name"))
-    arguments = block.get("input")
-    if name is None or arguments is None:
+    if name is None or "input" not in block:
         raise Malformed(f"content {at} of the reply is a call without a name or an input")
+    arguments = _arguments(block["input"])
     if cut:
         assembly.part(IncompletePart(name, arguments))
         return
     call_id = text_of(block.get("id"))
     assembly.call(ToolRequested(call_id=call_id, name=name, arguments=arguments))
     add_extras(assembly, API, "call", block, _CALL)
+
+
+def _arguments(source: str) -> str:
+    written = string(source)
+    return source if written is None else written
 
 
 def _refusal(stop: str, details: dict[str, str]) -> str:

@@ -57,7 +57,9 @@ def read_chat(reply: Received, broken: tuple[str, ...]) -> Answered | RefusedRep
     add_extras(assembly, reply.api, "message", message, _MESSAGE)
     calls = elements(message.get("tool_calls")) or []
     for at, source in enumerate(calls):
-        _call(assembly, reply.api, at, source, cut=stop in _CUT and at == len(calls) - 1)
+        unended = at in reply.unended
+        cut = stop in _CUT and at == len(calls) - 1
+        _call(assembly, reply.api, at, source, cut=cut, unended=unended)
     filtered = stop if stop == "content_filter" else ""
     return Answered(
         request_id=reply.request_id,
@@ -95,7 +97,7 @@ def _refusal(assembly: Assembly, api: str, source: str, words: str | None) -> No
     assembly.refusals.append(text_of(words))
 
 
-def _call(assembly: Assembly, api: str, at: int, source: str, *, cut: bool) -> None:
+def _call(assembly: Assembly, api: str, at: int, source: str, *, cut: bool, unended: bool) -> None:
     call = fields(source)
     form, argument, kind = "function", "arguments", "json"
     if "custom" in call:
@@ -109,7 +111,7 @@ def _call(assembly: Assembly, api: str, at: int, source: str, *, cut: bool) -> N
     written = string(given)
     arguments = written if written is not None else "" if given == "null" else given
     # Free text shows no end, so what was cut off last is not taken for whole.
-    if cut and (kind == "text" or not closes(arguments)):
+    if unended or (cut and (kind == "text" or not closes(arguments))):
         assembly.part(IncompletePart(name, arguments))
         return
     call_id = text_of(call.get("id"))

@@ -12,9 +12,10 @@
                         not known
 
 A call that did not end (its status, or the last item of a reply that was cut off) is an incomplete
-part. Item ids are kept for calls alone. Other fields of a message (`phase`), a text (`annotations`)
-or a call stand behind it, see `extras`. The stop reason is that of `incomplete_details`, else the
-status.
+part; reasoning that a broken stream left unfinished is of the kind `unsigned_thinking`, which never
+goes back. Item ids are kept for calls alone. Other fields of a message (`phase`), a text
+(`annotations`) or a call stand behind it, see `extras`. The stop reason is that of
+`incomplete_details`, else the status.
 """
 
 from __future__ import annotations
@@ -87,9 +88,13 @@ def read(reply: Received) -> Answered | RefusedReply | Running:
     assembly = Assembly()
     for at, item in enumerate(items):
         if item.ours:
-            _call(assembly, at, item, cut=_is_cut(items, at, status))
+            if at in reply.unended:
+                _unended(assembly, item)
+            else:
+                _call(assembly, at, item, cut=_is_cut(items, at, status))
         elif item.type == "reasoning":
-            assembly.part(BoundPart("reasoning", API, item.source, _reasoning(item)))
+            kind = "unsigned_thinking" if at in reply.unended else "reasoning"
+            assembly.part(BoundPart(kind, API, item.source, _reasoning(item)))
         elif item.type == "message":
             _message(assembly, item)
         elif item.type == "compaction":
@@ -191,9 +196,21 @@ def _arguments(at: int, item: _Item) -> tuple[str, str]:
     raise Malformed(f"output {at} of the reply, a {item.type}, has no {names[0]}")
 
 
+def _name(item: _Item) -> str:
+    return item.text("name") if item.type in _NAMED else item.type.removesuffix("_call")
+
+
+def _unended(assembly: Assembly, item: _Item) -> None:
+    """Add a call that broke off, which may not have come to its arguments."""
+    names, _ = _CALLS[item.type]
+    given = next((item.fields[name] for name in names if not is_empty(item.fields.get(name))), "")
+    written = string(given)
+    assembly.part(IncompletePart(_name(item), given if written is None else written))
+
+
 def _call(assembly: Assembly, at: int, item: _Item, *, cut: bool) -> None:
     field, arguments = _arguments(at, item)
-    name = item.text("name") if item.type in _NAMED else item.type.removesuffix("_call")
+    name = _name(item)
     if not name:
         raise Malformed(f"output {at} of the reply, a {item.type}, has no name")
     if cut:
