@@ -18,7 +18,7 @@ from sawlog.store.events.base import EventId
 from sawlog.store.events.conversation import ToolFinished, ToolStarted
 from sawlog.store.events.effects import EffectIntended, EffectReconciled, EffectSettled
 from sawlog.store.events.lifecycle import HistoryRewound, SessionForked
-from sawlog.store.text import Text
+from sawlog.store.text import Text, seal
 
 UNKNOWN = "unknown"
 DONE = "done"
@@ -70,10 +70,11 @@ class Effects(msgspec.Struct, frozen=True):
 
     def find(self, key: Text) -> Effect | None:
         """The effect of that key, inside a run or a whole call's; None when there is none."""
+        key = _stored(key)
         found = self.inside.get(key)
         if found is not None:
             return found
-        return next((one for one in self.starts.values() if one.key == key), None)
+        return next((one for one in self.starts.values() if _stored(one.key) == key), None)
 
     def of(self, call: EventId) -> Iterator[Effect]:
         """The effects inside the runs of a call, in the order in which they were first tried."""
@@ -111,6 +112,11 @@ def read(events: Iterable[Event], before: Effects | None = None) -> Effects:
     return Effects(seq, rewound, starts, inside)
 
 
+def _stored(key: Text) -> Text:
+    """A key as events hold it: a foreign id in the place of one may be of any length."""
+    return seal(key)[0] if isinstance(key, str) else key
+
+
 def _again(old: Effect | None, new: Effect) -> Effect:
     """An effect that is tried again: a try that may have acted is not forgotten for the new one."""
     if old is not None and old.state == UNKNOWN and old.effect == SIDE_EFFECT:
@@ -138,7 +144,7 @@ def _reconcile(
     """Another's word: it counts only while nothing is known."""
     for effects in (inside, starts):
         for name, old in effects.items():
-            if old.key == key:
+            if _stored(old.key) == key:
                 if old.state == UNKNOWN:
                     effects[name] = replace(old, state=state, said=seq, receipt=receipt)
                 return

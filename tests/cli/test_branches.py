@@ -112,6 +112,19 @@ def test_a_session_that_is_driven_is_not_rewound(file_store: str) -> None:
         assert sawlog("--store", file_store, "fork", f"{written.NAME}@2").code == 0
 
 
+def test_a_rewind_waits_for_a_lease_that_nobody_renews(store: str) -> None:
+    where = f"{written.NAME}@3"
+    with open_log(store) as log:
+        killed = log.session(written.NAME, owner="the killed one", ttl=1.5)
+        killed.acquire()
+        killed._driver._renewer.stop()  # type: ignore[union-attr]  # pyright: ignore
+        refused = sawlog("--store", store, "rewind", where)
+        assert refused.code == 3 and "the killed one" in one_sentence(refused)
+        assert sawlog("--store", store, "rewind", where, "--wait", "9").code == 0
+    wrong = sawlog("--store", store, "rewind", where, "--wait", "soon")
+    assert wrong.code == 2 and "--wait" in one_sentence(wrong)
+
+
 def test_a_rewind_of_nothing_says_so(file_store: str) -> None:
     with open_log(file_store) as log, log.session("quiet") as s:
         s.user("one")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -23,7 +24,7 @@ from sawlog.store.events.compaction import (
     CompactionStarted,
     Line,
 )
-from sawlog.store.events.conversation import ToolFinished
+from sawlog.store.events.conversation import MessageUser, ToolFinished
 from sawlog.work.compacting import Compacted, Compactor, Reasons, Wanted
 from sawlog.work.session import Session
 from tests.session.agents import SYSTEM, TOOLS, next_step, one, opened, provided, sound, types
@@ -319,6 +320,33 @@ def test_notes_are_checked(log: AgentLog) -> None:
                 s.note(kind, name, "text")  # type: ignore[arg-type]  # pyright: ignore
         with pytest.raises(InvalidEvent):
             s.settle("")
+
+
+def test_a_note_cites_events_of_its_own_session(log: AgentLog) -> None:
+    with log.session("other") as other:
+        other.user("hello")
+    [foreign] = [e.id for e in log.read("other").events() if isinstance(e.content, MessageUser)]
+    wrong: list[Any] = [
+        [foreign], ["0" * 32], ["x"], [""], ["k1.1"], ["AB" * 16], foreign, [5], [None], 5, None,
+        {foreign: 1},
+    ]  # fmt: skip
+    with log.session("task") as s:
+        worked(s, 1)
+        own = [event.id for event in log.read("task").events()]
+        head = s.state.seq
+        for refs in wrong:
+            with pytest.raises(InvalidEvent, match="^refs: ") as caught:
+                s.note("open", "a", "b", refs=refs)
+            assert caught.value.path == "refs"
+            with pytest.raises(InvalidEvent, match="^refs: "):
+                s.settle("a", refs=refs)
+        with pytest.raises(InvalidEvent, match="no event of this session"):
+            s.note("open", "a", "b", refs=[own[1], foreign])
+        assert s.state.seq == head
+        s.note("open", "a", "b", refs=own)
+        s.settle("a", refs=own[:2])
+    with log.fork("task", name="heir") as heir:  # its parent's events are its own
+        heir.note("open", "c", "d", refs=own)
 
 
 def test_what_is_reminded_is_bounded(log: AgentLog) -> None:

@@ -15,18 +15,21 @@ from sawlog.importing import import_path
 from sawlog.providers.fake import Call
 from sawlog.store.content import TextPart
 from sawlog.store.errors import Conflict, EffectUnknown, NotEntered, ToolError
-from sawlog.store.events.conversation import ToolFinished, ToolStarted
+from sawlog.store.events.conversation import ApprovalRequested, ToolFinished, ToolStarted
 from sawlog.store.events.effects import EffectIntended, EffectReconciled, EffectSettled
+from sawlog.store.exchange import export, load
 from sawlog.work.aio import AsyncToolRun
 from sawlog.work.call import Call as Asked
 from sawlog.work.session import Session
 from sawlog.work.toolrun import ToolRun
+from tests.cli.command import sawlog as command
 from tests.session.agents import (
     TOOLS,
     asked,
     finished,
     next_step,
     one,
+    opened,
     python,
     read_file,
     run_tests,
@@ -589,3 +592,53 @@ def test_of_an_imported_call_nobody_knows_whether_it_was_begun(
         assert {e.text for e in step.packet.entries if e.kind == "result"} >= {"found out"}
         step.abandon()
     assert log.read(file.session).verify().sound
+
+
+# --- hostile events -------------------------------------------------------------------------------
+
+CALLS = [
+    "zz",
+    "0",
+    "ab cd",
+    "AB" * 16,
+    "0" * 31,
+    "0" * 32,
+    "\u0663\u0663",
+    " " * 32,
+    "x" * 9000,
+    "-",
+]
+"""What an import may name as a call, and is none of this session's."""
+
+
+def test_what_names_no_call_is_told_of_by_its_key(log: AgentLog, tmp_path: Path) -> None:
+    """Each is one that a person decides, under its own key; nothing of it is a traceback."""
+    with log.session("task") as s:
+        s.user("go")
+        said = [event.id for event in log.read("task").events()][-1]
+        for at, call in enumerate([*CALLS, said]):
+            s.append(EffectIntended(f"key {at}", call), source="import:other")
+            s.append(ToolStarted(call, f"id {at}"), source="import:other")
+            s.append(ApprovalRequested(call, f"approval {at}"), source="import:other")
+            s.append(ToolFinished("", f"id {at}", "f", call), source="import:other")
+        s.append(EffectIntended("k" * 5000, "zz", what="w" * 5000), source="import:other")
+        plan = s.recover()
+        keys = {f"key {at}" for at in range(len(CALLS) + 1)} | {"k" * 5000}
+        assert keys <= {one.key for one in plan.unknown}
+        assert {one.call for one in plan.unknown} == {None}
+        assert {action.do for action in plan.next} == {"ask"}
+        assert plan.waiting == () and s.open_calls() == []
+        for action in plan.next:
+            with pytest.raises(ToolError, match="no call"):
+                s.resolve(action, "done")
+        for one in plan.unknown:
+            s.reconcile(one.key, "not_done", by="a person")
+        assert s.recover().next == ()
+        assert next_step(s, "openai-chat").send(talker()).text == "ok"
+    sound(log, "task")
+    copy = str(tmp_path / "copy.db")
+    with opened(copy) as other:
+        load(other.store, list(export(log.store, log.find("task"))))
+        assert other.read("task").recover().next == ()
+    done = command("--store", copy, "recover", "task", "--json")
+    assert done.code == 0 and done.json["next"] == []

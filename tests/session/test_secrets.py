@@ -22,8 +22,9 @@ from hypothesis import strategies as st
 from sawlog.agentlog import AgentLog
 from sawlog.providers.fake import Call, FakeProvider, Reply
 from sawlog.store.content import BoundPart, MediaPart, RawPart, TextPart
-from sawlog.store.errors import CredentialUnavailable, ToolError
-from sawlog.store.events.conversation import ToolFinished
+from sawlog.store.errors import CredentialUnavailable, InvalidEvent, ToolError
+from sawlog.store.events.conversation import ApprovalDecided, ApprovalRequested, ToolFinished
+from sawlog.store.events.effects import EffectReconciled
 from sawlog.store.exchange import export
 from sawlog.work.credentials import Credentials
 from tests.cli.command import sawlog as command
@@ -395,6 +396,51 @@ def test_no_byte_of_a_secret_is_left_anywhere(
         for trace in traces(value):
             assert trace not in data, f"{name} holds {trace!r}"
     assert sum(data.count(b"[secret:api]") for _, data in found) > 10
+
+
+def test_what_people_say_of_calls_and_effects_is_scrubbed(log: AgentLog) -> None:
+    """The question and the words of a decision, who found out; also from beside the session."""
+    said = f"it is {VALUE}"
+    with log.session("task", gateway=None, secrets={"key": VALUE}) as s:
+        first, second, third = asked(s, *[Call("run_tests", {})] * 3)
+        with s.tool(first) as run:
+            run.secret("key")
+        approval = s.ask(second, said)
+        log.decide("task", approval, allow=True, by=said, reason=said)
+        log.decide("task", approval, allow=True, by=said, reason=said)
+        with pytest.raises(ToolError, match="mine"), s.tool(second) as run:
+            with pytest.raises(RuntimeError), run.effect("mail", what=said):
+                raise RuntimeError
+            with pytest.raises(RuntimeError), run.effect("post"):
+                raise RuntimeError
+            raise ToolError("mine")
+        s.reconcile(f"{second.event_id}:post", "done", by=said, receipt=said)
+        s.resolve(second, "done", by=said)
+        s.tool(third).start()
+        s.checks.ended(third.event_id)
+        log.resume("task", secrets={"key": VALUE})  # one that was handed nothing
+    contents = [event.content for event in log.read("task").events()]
+    [question] = [one.question for one in contents if isinstance(one, ApprovalRequested)]
+    [decided] = [one for one in contents if isinstance(one, ApprovalDecided)]
+    by = [one.by for one in contents if isinstance(one, EffectReconciled)]
+    assert {question, decided.by, decided.reason, *by} == {"it is [secret:key]"} and len(by) == 2
+    for event in log.store.read(log.find("task")):
+        assert not any(spelling.encode() in (event.payload or b"") for spelling in spellings(VALUE))
+    sound(log, "task")
+
+
+def test_what_is_no_text_is_named_where_it_is_said(log: AgentLog) -> None:
+    with log.session("task", gateway=None) as s:
+        first, second = asked(s, *[Call("run_tests", {})] * 2)
+        s.tool(first).start()
+        s.checks.ended(first.event_id)
+        given: Any = 5
+        with pytest.raises(InvalidEvent, match="question"):
+            s.ask(second, given)
+        with pytest.raises(InvalidEvent, match="by"):
+            s.resolve(first, "done", by=given)
+        with pytest.raises(InvalidEvent, match="by"):
+            log.decide("task", s.ask(second), allow=True, by=given)
 
 
 def test_a_secret_over_several_texts_side_by_side_is_taken_out_too(log: AgentLog) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from sawlog.builder.contents import text_of
 from sawlog.builder.effects import FAILED, IDEMPOTENT, SIDE_EFFECT, UNKNOWN, Effect
 from sawlog.builder.state import State, Waiting
 from sawlog.store.directory import SessionRow
 from sawlog.store.event import Event, decoded
 from sawlog.store.events.conversation import ToolRequested
 from sawlog.store.log import Log
+from sawlog.store.text import BlobMissing, Text
 from sawlog.work.call import Call, Declares
 from sawlog.work.driven import Driven
 from sawlog.work.effecting import may_repeat
@@ -64,6 +66,13 @@ class Calls:
         call = self._call(decoded(stored, self._log.registry))
         return None, call.name if call is not None else ""
 
+    def text(self, text: Text) -> str:
+        """A text of an event, whole; without its blob what stands for it."""
+        try:
+            return text_of(text, self._window)
+        except BlobMissing as missing:
+            return f"[a long text: sha256:{missing.digest}]"
+
     def _call(self, event: Event) -> Call | None:
         content = event.content
         if not isinstance(content, ToolRequested):
@@ -83,25 +92,24 @@ def unknown(read: Gathered, calls: Calls, who: Driven) -> Iterator[UnknownEffect
         inside = found.inside.get(one.key) is one
         start = found.starts.get(one.call)
         yield UnknownEffect(
-            key=str(one.key),
+            key=calls.text(one.key),
             effect=one.effect,
             since=one.since,
             step=one.step,
             name=name,
             event_id=one.call,
             call=call,
-            what=_what(one) if inside else "",
+            what=_what(one, calls) if inside else "",
             told=waiting is not None and waiting.gone,
             finished=inside and start is not None and start.state != UNKNOWN,
             under_way=who.runs(one.call, read.fences[one.since]),
         )
 
 
-def _what(one: Effect) -> str:
+def _what(one: Effect, calls: Calls) -> str:
     """An effect inside a run, in the words that it was given, else by its name."""
-    if isinstance(one.what, str) and one.what:
-        return one.what
-    return str(one.key).partition(":")[2] or str(one.key)
+    key = calls.text(one.key)
+    return calls.text(one.what) or key.partition(":")[2] or key
 
 
 def approvals(state: State, read: Gathered, calls: Calls) -> Iterator[AwaitedApproval]:
@@ -110,8 +118,8 @@ def approvals(state: State, read: Gathered, calls: Calls) -> Iterator[AwaitedApp
         call = calls.of(one) if one.approval and not one.denied else None
         if call is not None and one.id in read.asked:
             since, asked = read.asked[one.id]
-            question = asked.question if isinstance(asked.question, str) else "[a long text]"
-            yield AwaitedApproval(call, str(one.approval), question, since)
+            approval, question = calls.text(one.approval), calls.text(asked.question)
+            yield AwaitedApproval(call, approval, question, since)
 
 
 def actions(

@@ -176,14 +176,14 @@ class Resolving(Calling):
             while True:
                 state = driver.catch_up()
                 known = self._effects.known(1)
-                found = known.find(key)
+                found = known.find(key) if isinstance(key, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
                 if found is None:
                     raise ToolError(
                         f"nothing was begun under the key {quoted(key)}: s.recover().unknown names "
                         "the keys that there are"
                     )
                 asked = find_waiting(state, found.call, "") is not None
-                if asked and key not in known.inside and outcome != NOT_DONE:
+                if asked and found.key not in known.inside and outcome != NOT_DONE:
                     raise ToolError(
                         f"{quoted(key)} is the key of a whole call: what came of it is its result, "
                         "so say it with s.resolve(call, outcome)"
