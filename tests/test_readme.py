@@ -14,7 +14,8 @@ import pytest
 import sawlog
 from sawlog.audit.checkpoints import checkpoints_of
 from sawlog.providers.fake import FakeProvider
-from sawlog.providers.fake_replies import Call, Reply, Step, read_script
+from sawlog.providers.fake_replies import Call, Reply, Step
+from sawlog.providers.fake_scripts import read_script
 
 README = Path(__file__).parents[1] / "README.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)

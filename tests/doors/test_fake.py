@@ -19,7 +19,9 @@ import openai
 import pytest
 
 from sawlog.providers.fake import (
+    At,
     Call,
+    Cut,
     Drop,
     FakeProvider,
     Hang,
@@ -29,8 +31,10 @@ from sawlog.providers.fake import (
     Script,
     ScriptError,
     Step,
+    Streamed,
     main,
     read_script,
+    storm,
     tool_use_failed,
 )
 from sawlog.providers.strict.reading import JsonObject
@@ -86,12 +90,32 @@ def test_refused_requests_take_no_answer_from_the_script() -> None:
 
 
 @apis
-def test_streams_are_refused_by_name(api: str) -> None:
-    with connected(FakeProvider([Reply("ok")])) as clients:
-        response = clients.post(api, as_bytes(STARTS[api] | {"stream": True}))
-        assert response.status_code == 400
-        assert "stream is not supported by this fake provider yet" in response.text
+def test_a_stream_is_asked_for_with_true(api: str) -> None:
+    with connected(FakeProvider([Reply("ok")] * 2)) as clients:
+        refused = clients.post(api, as_bytes(STARTS[api] | {"stream": "yes"}))
+        assert refused.status_code == 400 and "stream: " in refused.text.replace("'", "")
         answered(clients, api, STARTS[api] | {"stream": False})
+        stream = clients.post(api, as_bytes(STARTS[api] | {"stream": True}))
+        assert stream.headers["content-type"] == "text/event-stream; charset=utf-8"
+        assert stream.text.endswith("\n\n")
+
+
+@pytest.mark.parametrize(
+    ("api", "message"),
+    [
+        (
+            "openai-chat",
+            "The 'stream_options' parameter is only allowed when 'stream' is enabled.",
+        ),
+        ("deepseek-chat", "stream_options should be set along with stream = true"),
+    ],
+)
+def test_options_of_a_stream_need_a_stream(api: str, message: str) -> None:
+    body = STARTS[api] | {"stream_options": {"include_usage": True}}
+    with connected(FakeProvider([Reply("ok")])) as clients:
+        refused = clients.post(api, as_bytes(body))
+        assert (refused.status_code, refused.json()["error"]["message"]) == (400, message)
+        assert clients.post(api, as_bytes(body | {"stream": True})).status_code == 200
 
 
 @apis
@@ -277,7 +301,8 @@ def test_the_help_shows_a_script_that_can_be_played(
     path.write_text(shown[shown.index("  [\n") : shown.index("\n  ]") + 4])
     call = Call("read_file", {"path": "a.py"})
     assert read_script(path) == [
-        Reply("I look.", calls=[call]), HttpError(529), Hang(2.5), Drop(),
+        Reply("I look.", calls=[call]), HttpError(529), *storm(2, 1), Hang(2.5), Drop(),
+        Streamed(Reply("I lo", calls=[]), [Cut(At(events=3))], 1.0),
         Reply("Done.", "It is simple.", []),
     ]  # fmt: skip
 
@@ -289,6 +314,9 @@ def test_the_help_shows_a_script_that_can_be_played(
         ('[{"txt": "x"}]', "is not a list of answers: .* unknown field `txt` - at `.*0.*`"),
         ("[", "is not a list of answers: Input data was truncated"),
         ('[{"parts": [{"redacted": true}]}]', "answer 0 of the script has an empty part"),
+        ('[{"text": "x", "hang": 1, "stream": {}}]', "answer 0 of the script has both `hang` and"),
+        ('[{"stream": {"faults": [{"events": 1}]}}]', "answer 0 of .* is not one thing at one"),
+        ('[{"stream": {"faults": [{"cut": true}]}}]', "answer 0 of .* is not one thing at one"),
     ],
 )
 def test_a_wrong_script_file_is_named(text: str, reason: str, tmp_path: Path) -> None:

@@ -5,11 +5,13 @@
         client = anthropic.Anthropic(api_key="any", base_url=fake.url, max_retries=0)
 
 It speaks `/v1/messages` (Anthropic), `/v1/chat/completions` and `/v1/responses` (OpenAI) and
-`/chat/completions` (DeepSeek); `base_url(api)` is what their official clients are given. Where a
-request asks to compact, a reply's text is the summary (Responses seals what nobody reads). Every
+`/chat/completions` (DeepSeek); `base_url(api)` is what their official clients are given. Models
+that are called gemini-something sign calls in Chat Completions, and want the signatures back. Where
+a request asks to compact, a reply's text is the summary (Responses seals what nobody reads). Every
 request is kept as received, checked, and refused with the provider's error or answered with the
-next step of the script. From another process, which prints `fake.url`:
-`python -m sawlog.providers.fake --script replies.json`.
+next step of the script: whole, or with `"stream": true` as the provider's server-sent events, which
+say the same; `Streamed` breaks a stream where it is told to. From another process, which prints
+`fake.url`: `python -m sawlog.providers.fake --script replies.json`.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ import threading
 from pathlib import Path
 from types import TracebackType
 
-from sawlog.providers.fake_rendering import Request, render
+from sawlog.providers.fake_answers import answer_of, error_answer, headers_of
+from sawlog.providers.fake_faults import At, Cut, ErrorEvent, Fault, Garbage, Stall
+from sawlog.providers.fake_rendering import Request
 from sawlog.providers.fake_replies import (
     Call,
     Drop,
@@ -35,19 +39,26 @@ from sawlog.providers.fake_replies import (
     Script,
     ScriptError,
     Step,
+    Streamed,
     Text,
     Thinking,
-    read_script,
+    storm,
     tool_use_failed,
 )
+from sawlog.providers.fake_scripts import read_script
 from sawlog.providers.fake_server import Answer, Received, Server
 from sawlog.providers.strict import FAKE_KEY, Refusal, check, error_body
 from sawlog.providers.strict.reading import JsonObject, as_object, parse
 
 __all__ = [
+    "At",
     "Call",
+    "Cut",
     "Drop",
+    "ErrorEvent",
     "FakeProvider",
+    "Fault",
+    "Garbage",
     "Hang",
     "HttpError",
     "Part",
@@ -56,10 +67,13 @@ __all__ = [
     "Reply",
     "Script",
     "ScriptError",
+    "Stall",
     "Step",
+    "Streamed",
     "Text",
     "Thinking",
     "read_script",
+    "storm",
     "tool_use_failed",
 ]
 
@@ -71,17 +85,6 @@ _PATHS = {
     "/chat/completions": "deepseek-chat",
 }
 _LARGEST = 32 * 1024 * 1024  # bytes that Anthropic takes of a request
-_ANTHROPIC_ERRORS = {  # the type that goes with a status; 400 and others: invalid_request_error
-    401: "authentication_error",
-    403: "permission_error",
-    404: "not_found_error",
-    413: "request_too_large",
-    429: "rate_limit_error",
-    500: "api_error",
-    504: "timeout_error",
-    529: "overloaded_error",
-}
-_OPENAI_ERRORS = {429: "rate_limit_exceeded", 500: "server_error", 503: "server_error"}
 
 _HELP = """\
 Serve a script of answers as if a model gave them, to test an agent against.
@@ -95,16 +98,24 @@ a script, say replies.json:
   [
     {"text": "I look.", "calls": [{"name": "read_file", "arguments": {"path": "a.py"}}]},
     {"error": {"status": 529}},
+    {"error": {"status": 429, "headers": {"retry-after": "1"}, "times": 2}},
     {"hang": 2.5},
     {"drop": true},
+    {"text": "I lo", "stream": {"wait": 1, "faults": [{"events": 3, "cut": true}]}},
     {"thinking": "It is simple.", "text": "Done."}
   ]
 
 Each request takes the next answer: a reply (text, thinking, calls; stop and
 model where they matter, parts for another order, raw for a whole body), an
-error, or a connection that is dropped after some seconds or at once. What the
-real provider would refuse is refused as it would be, and takes no answer.
-Streams are refused, too.
+error (so many times), or a connection that is dropped after some seconds or at
+once; hang with a reply is a late one. What the real provider would refuse is
+refused as it would be, and takes no answer.
+
+A request with "stream": true gets the same reply as a stream. "stream" in an
+answer breaks it: wait (seconds behind the headers), chunk (bytes at a time),
+faults. A fault stands behind so many events or bytes, or inside the arguments
+of a call (call: 0 is the first), and is one of stall (seconds), cut (true),
+error (message, type, code; failed for a response that ends so), garbage (text).
 
   python -m sawlog.providers.fake --script replies.json --port 8787 --log received
 """
@@ -184,6 +195,11 @@ class FakeProvider:
             if request.api and not request.refusal and api in (None, request.api)
         ]
 
+    @property
+    def hung_up(self) -> int:
+        """How many clients left before they had the whole answer."""
+        return sum(request.hung_up for request in self.requests)
+
     def _answer(self, received: Received) -> Answer:
         """Keeps a request and decides on its answer. Runs in the connection's thread."""
         received.api = _PATHS.get(received.path.partition("?")[0])
@@ -210,7 +226,7 @@ class FakeProvider:
             body = error_body("", "invalid_request_error", message, None, "unknown_url", "")
             return Answer(404, body)
         request_id = hashlib.sha256(b"%d %b" % (number, received.body)).hexdigest()[:32]
-        headers = _headers(api, request_id)
+        headers = headers_of(api, request_id)
         try:
             request = self._accept(api, received)
         except Refusal as refusal:
@@ -222,25 +238,16 @@ class FakeProvider:
         try:
             step = self._step(api, request, accepted)
             asked = Request(api, request, received.body, accepted, _compacts(received))
-            return self._play(asked, step, headers)
+            return answer_of(asked, step, headers, self._key)
         except Exception as error:  # whatever the script's code raises is told to the client
             message = f"the script of the fake provider failed: {type(error).__name__}: {error}"
-            return _error(api, HttpError(500, message), headers)
+            return error_answer(api, HttpError(500, message), headers)
 
     def _accept(self, api: str, received: Received) -> JsonObject:
         if api == "anthropic" and len(received.body) > _LARGEST:
             raise Refusal(413, "request_too_large", "Request exceeds the maximum size")
         check(api, received.body, received.headers, key=self._key, compacts=_compacts(received))
-        request = as_object(parse(received.body.decode("utf-8"))) or {}
-        if request.get("stream"):
-            raise Refusal(
-                400,
-                "invalid_request_error",
-                "stream is not supported by this fake provider yet; ask for a whole reply",
-                "stream",
-                "stream_not_supported",
-            )
-        return request
+        return as_object(parse(received.body.decode("utf-8"))) or {}
 
     def _step(self, api: str, request: JsonObject, number: int) -> Step:
         if callable(self._script):
@@ -251,45 +258,9 @@ class FakeProvider:
             )
         return self._script[number]
 
-    def _play(self, request: Request, step: Step, headers: dict[str, str]) -> Answer:
-        if isinstance(step, HttpError):
-            return _error(request.api, step, headers)
-        reply = step if isinstance(step, Reply) else step.reply
-        delay = step.seconds if isinstance(step, Hang) else 0.0
-        cut = step.sent if isinstance(step, Drop) else None
-        if reply is None:
-            return Answer(0, delay=delay)
-        return Answer(200, render(request, reply, self._key), headers, delay, cut)
-
 
 def _compacts(received: Received) -> bool:
     return received.path.partition("?")[0].endswith("/compact")
-
-
-def _headers(api: str, request_id: str) -> dict[str, str]:
-    if api == "anthropic":
-        return {
-            "request-id": f"req_{request_id}",
-            "anthropic-organization-id": "00000000-0000-4000-8000-00000000fa4e",
-        }
-    if api == "deepseek-chat":
-        return {"x-ds-trace-id": request_id}
-    return {
-        "x-request-id": f"req_{request_id}",
-        "openai-organization": "org-fake",
-        "openai-version": "2020-10-01",
-        "openai-processing-ms": "1",
-    }
-
-
-def _error(api: str, error: HttpError, headers: dict[str, str]) -> Answer:
-    types = _ANTHROPIC_ERRORS if api == "anthropic" else _OPENAI_ERRORS
-    kind = error.type or types.get(error.status, "invalid_request_error")
-    code = error.code or (kind if api == "deepseek-chat" else None)
-    message = error.message or f"The fake provider was told to answer {error.status}."
-    body = error_body(api, kind, message, error.param, code, headers.get("request-id", ""))
-    sent = body if error.body is None else error.body
-    return Answer(error.status, sent, {**headers, **error.headers})
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -7,11 +7,12 @@ a fake that was started again never repeats those of an earlier request.
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import NamedTuple
 
 from sawlog.providers.fake_compaction import kept_messages, sealed_block, signed_block
+from sawlog.providers.fake_json import Source, dump, encoded
 from sawlog.providers.fake_replies import Call, Part, Raw, Reply, ScriptError, Text, Thinking
+from sawlog.providers.strict.gemini import first_call_content, signs_calls
 from sawlog.providers.strict.reading import JsonObject, as_list, as_object, parse
 from sawlog.providers.strict.signing import (
     PrefixDigest,
@@ -49,26 +50,25 @@ class Request(NamedTuple):
         return f"{self.api} {self.number} {hashlib.sha256(self.body).hexdigest()} {what}"
 
 
-class _Source(NamedTuple):
-    """JSON text that goes into a body as it is."""
-
-    text: str
-
-
 def render(request: Request, reply: Reply, key: bytes) -> bytes:
     """The body of a reply. Raises ScriptError if the API cannot hold it."""
     if reply.raw is not None:
         return reply.raw.encode("utf-8") if isinstance(reply.raw, str) else reply.raw
+    return _bytes(body_of(request, reply, key))
+
+
+def body_of(request: Request, reply: Reply, key: bytes) -> JsonObject:
+    """The body of a reply that is not raw, as a value; the input of a call of Anthropic's is a
+    Source. Raises ScriptError if the API cannot hold it."""
     match request.api:
         case "anthropic":
-            body = _anthropic(request, reply, key)
+            return _anthropic(request, reply, key)
         case "openai-responses" if request.compacts:
-            body = _compacted(request, key)
+            return _compacted(request, key)
         case "openai-responses":
-            body = _responses(request, reply, key)
+            return _responses(request, reply, key)
         case _:
-            body = _chat(request, reply)
-    return _bytes(body)
+            return _chat(request, reply, key)
 
 
 def _anthropic(request: Request, reply: Reply, key: bytes) -> JsonObject:
@@ -88,7 +88,7 @@ def _anthropic(request: Request, reply: Reply, key: bytes) -> JsonObject:
         if isinstance(part, Thinking):
             kind = "redacted_thinking" if part.redacted else "thinking"
             text = "" if part.redacted else part.text
-            before = [parse(_dump(block)) for block in blocks]
+            before = [parse(dump(block)) for block in blocks]
             signature = sign_thinking(key, kind, prefix.before(before), text)
             block: JsonObject = {"type": kind, "data": signature}
             if not part.redacted:
@@ -98,7 +98,7 @@ def _anthropic(request: Request, reply: Reply, key: bytes) -> JsonObject:
             blocks.append({"type": "text", "text": part.text})
         elif isinstance(part, Call):
             id = part.id or f"toolu_01{request.id(f'call {number}', 22)}"
-            source = _Source(_object_source(part))
+            source = _object_source(part, reply.stop)
             blocks.append({"type": "tool_use", "id": id, "name": part.name, "input": source})
         else:
             blocks.append(dict(part.value))
@@ -133,20 +133,28 @@ def _must_think(request: Request, messages: list[JsonObject], parts: list[Part])
     return enabled and called and not inside and not isinstance(parts[0], Thinking)
 
 
-def _object_source(call: Call) -> str:
+def _object_source(call: Call, stop: str | None) -> Source:
+    value = None if call.custom else _json(call.source)
+    if as_object(value) is not None:
+        return Source(call.source)
+    # A call that the limit cut: a stream shows how far its arguments came, a whole reply nothing.
+    if value is None and not call.custom and stop == "max_tokens":
+        return Source("{}", cut=call.source)
+    raise ScriptError(
+        f"the arguments of the call {call.name!r} are not a JSON object, and Anthropic has no "
+        f"other: {call.source[:80]!r}; cut arguments need the stop max_tokens"
+    )
+
+
+def _json(source: str) -> object:
+    """The value of a JSON text; None if it is none."""
     try:
-        value = None if call.custom else parse(call.source)
-    except (ValueError, RecursionError):
-        value = None
-    if as_object(value) is None:
-        raise ScriptError(
-            f"the arguments of the call {call.name!r} are not a JSON object, and Anthropic has no "
-            f"other: {call.source[:80]!r}"
-        )
-    return call.source
+        return parse(source)
+    except Exception:  # whatever parse raises: it is no JSON
+        return None
 
 
-def _chat(request: Request, reply: Reply) -> JsonObject:
+def _chat(request: Request, reply: Reply, key: bytes) -> JsonObject:
     deepseek = request.api == "deepseek-chat"
     texts: list[str] = []
     thoughts: list[str] = []
@@ -172,6 +180,8 @@ def _chat(request: Request, reply: Reply) -> JsonObject:
         message |= {"refusal": None, "annotations": []}
     if calls:
         message["tool_calls"] = calls
+        if not deepseek and signs_calls(str(request.json["model"])):
+            calls[0]["extra_content"] = first_call_content(key, calls[0])
     asked, answered = _tokens(request.body), _tokens(_bytes(message))
     return {
         "id": request.id("message", 32) if deepseek else f"chatcmpl-{request.id('message', 29)}",
@@ -231,7 +241,9 @@ def _responses(request: Request, reply: Reply, key: bytes) -> JsonObject:
                     kind, prefix, argument = "custom_tool_call", "ctc", "input"
                 call_id = part.id or f"call_{request.id(f'call {number}', 24)}"
                 item = {"id": item_id(key, prefix, seed, reasoning), "type": kind}
-                item |= {"status": "completed", argument: part.source}
+                cut = reply.stop == "max_output_tokens" and not part.custom
+                whole = not cut or _json(part.source) is not None
+                item |= {"status": "completed" if whole else "incomplete", argument: part.source}
                 output.append({**item, "call_id": call_id, "name": part.name})
             case Raw(value):
                 block = value.get("type") == "compaction" and "encrypted_content" not in value
@@ -315,18 +327,4 @@ def _tokens(data: bytes) -> int:
 
 
 def _bytes(value: object) -> bytes:
-    # A source may hold a lone surrogate as a character; as an escape it can be sent.
-    return _dump(value).encode("utf-8", "backslashreplace")
-
-
-def _dump(value: object) -> str:
-    """JSON with sources as they are, all else in ASCII."""
-    if isinstance(value, _Source):
-        return value.text
-    fields, items = as_object(value), as_list(value)
-    if fields is not None:
-        pairs = (f"{json.dumps(name)}:{_dump(item)}" for name, item in fields.items())
-        return "{" + ",".join(pairs) + "}"
-    if items is not None:
-        return "[" + ",".join(map(_dump, items)) + "]"
-    return json.dumps(value)
+    return encoded(dump(value))

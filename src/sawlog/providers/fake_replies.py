@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
-import msgspec
-
+from sawlog.providers.fake_faults import Fault
 from sawlog.providers.strict.reading import JsonObject
 
 
@@ -69,8 +66,10 @@ class Reply:
     """A whole reply: thinking, text and calls in this order, or `parts` in any other.
 
     `stop` is the API's own word for why it ended (default: the call, else the end of the turn).
-    `model` is the served model (default: the one asked for). `raw` is a whole body instead of all
-    this, sent as it is.
+    With the word for the output limit the arguments of the last call may be cut anywhere; a whole
+    reply of Anthropic's then has none of them. `model` is the served model (default: the one asked
+    for). `raw` is a whole body instead of all this, sent as it is; to a request that streams, a
+    body of its API comes as its events, and any other text as it is.
     """
 
     text: str = ""
@@ -105,7 +104,8 @@ class HttpError:
 
 @dataclass(frozen=True)
 class Hang:
-    """No answer for so many seconds, then `reply`, or the connection is dropped."""
+    """No answer, not even its headers, for so many seconds; then `reply`, or the connection is
+    dropped."""
 
     seconds: float
     reply: Reply | None = None
@@ -113,16 +113,36 @@ class Hang:
 
 @dataclass(frozen=True)
 class Drop:
-    """A dropped connection: at once, or after the first `sent` bytes of the body of `reply`."""
+    """A dropped connection: at once, or after the first `sent` bytes of the body of `reply` or of
+    its stream."""
 
     reply: Reply | None = None
     sent: int = 0
 
 
-Step = Reply | HttpError | Hang | Drop
+@dataclass(frozen=True)
+class Streamed:
+    """A reply to a request that streams, in which something goes wrong: `faults` where each says,
+    silence for `wait` seconds between headers and first event, or chunks of `chunk` bytes wherever
+    that cuts (default: one for each event). Without faults a plain Reply does: what it says is
+    streamed when the request asks for a stream."""
+
+    reply: Reply
+    faults: Sequence[Fault] = ()
+    wait: float = 0.0
+    chunk: int | None = None
+
+
+Step = Reply | HttpError | Hang | Drop | Streamed
 Script = Sequence[Step] | Callable[[str, JsonObject, int], Step]
 """The answers in order, or what gives the answer to (api, request, number of accepted requests
 before it). Refused requests take none."""
+
+
+def storm(count: int, retry_after: int | None = None, status: int = 429) -> list[HttpError]:
+    """As many errors in a row, each with a `retry-after` of so many seconds if one is given."""
+    headers = {} if retry_after is None else {"retry-after": str(retry_after)}
+    return [HttpError(status, headers=headers)] * count
 
 
 def tool_use_failed(message: str, failed_generation: str) -> HttpError:
@@ -134,82 +154,3 @@ def tool_use_failed(message: str, failed_generation: str) -> HttpError:
         "failed_generation": failed_generation,
     }
     return HttpError(400, body=json.dumps({"error": error}).encode("ascii"))
-
-
-class _Part(msgspec.Struct, forbid_unknown_fields=True):
-    text: str | None = None
-    thinking: str | None = None
-    redacted: bool = False
-    call: str | None = None
-    arguments: str | dict[str, Any] = "{}"
-    id: str | None = None
-    custom: bool = False
-    raw: dict[str, Any] | None = None
-
-
-class _Call(msgspec.Struct, forbid_unknown_fields=True):
-    name: str
-    arguments: str | dict[str, Any] = "{}"
-    id: str | None = None
-    custom: bool = False
-
-
-class _Error(msgspec.Struct, forbid_unknown_fields=True):
-    status: int
-    message: str | None = None
-    type: str | None = None
-    code: str | None = None
-    headers: dict[str, str] = {}
-
-
-class _Step(msgspec.Struct, forbid_unknown_fields=True):
-    text: str = ""
-    thinking: str | None = None
-    calls: list[_Call] = []
-    stop: str | None = None
-    raw: str | None = None
-    parts: list[_Part] | None = None
-    model: str | None = None
-    error: _Error | None = None
-    hang: float | None = None
-    drop: bool = False
-
-
-def read_script(path: Path) -> list[Step]:
-    """The answers that a JSON file lists. Each is an object with the fields of Reply (a part has
-    one of `text`, `thinking`, `call` with `arguments`, `raw`), or has `error` (the fields of
-    HttpError), `hang` (seconds) or `drop` (true). Raises ScriptError naming the place."""
-    try:
-        steps = msgspec.json.decode(path.read_bytes(), type=list[_Step])
-    except OSError as error:
-        raise ScriptError(f"cannot read the script {path}: {error.strerror}") from error
-    except msgspec.DecodeError as error:  # invalid JSON, or not of this form
-        raise ScriptError(f"the script {path} is not a list of answers: {error}") from error
-    return [_step(number, step) for number, step in enumerate(steps)]
-
-
-def _step(number: int, step: _Step) -> Step:
-    if step.error is not None:
-        error = step.error
-        return HttpError(error.status, error.message, error.type, None, error.code, error.headers)
-    if step.hang is not None:
-        return Hang(step.hang)
-    if step.drop:
-        return Drop()
-    parts = None if step.parts is None else [_part(number, part) for part in step.parts]
-    calls = [Call(call.name, call.arguments, call.id, call.custom) for call in step.calls]
-    return Reply(step.text, step.thinking, calls, step.stop, step.raw, parts, step.model)
-
-
-def _part(number: int, part: _Part) -> Part:
-    if part.text is not None:
-        return Text(part.text)
-    if part.thinking is not None:
-        return Thinking(part.thinking, part.redacted)
-    if part.call is not None:
-        return Call(part.call, part.arguments, part.id, part.custom)
-    if part.raw is not None:
-        return Raw(part.raw)
-    raise ScriptError(
-        f"answer {number} of the script has an empty part; give it text, thinking, call or raw"
-    )

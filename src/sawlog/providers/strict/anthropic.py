@@ -77,6 +77,8 @@ def _check_fields(request: JsonObject) -> None:
         raise invalid("max_tokens: Input should be a valid integer")
     if limit < 1:
         raise invalid("max_tokens: must be greater than or equal to 1")
+    if not isinstance(request.get("stream", False), bool):
+        raise invalid("stream: Input should be a valid boolean")
     thinking = as_object(request.get("thinking")) or {}
     budget = thinking.get("budget_tokens")
     if thinking.get("type") == "enabled" and isinstance(budget, int) and budget >= limit:

@@ -42,6 +42,11 @@ def check(body: bytes, headers: Mapping[str, str] | None, key: bytes | None) -> 
         raise _undeserializable("invalid type: expected a map")
     if not isinstance(_required(request, "model"), str) or not request["model"]:
         raise _undeserializable("model: expected a string")
+    if not isinstance(request.get("stream"), bool | None):
+        kind = _serde(request["stream"])
+        raise _undeserializable(f"stream: invalid type: {kind}, expected a boolean")
+    if request.get("stream_options") is not None and not request.get("stream"):
+        raise _invalid("stream_options should be set along with stream = true")
     _check_tools(request.get("tools"))
     items = as_list(_required(request, "messages"))
     if items is None:

@@ -42,6 +42,12 @@ def check_model(request: JsonObject) -> str:
     return model
 
 
+def check_stream(request: JsonObject) -> None:
+    """Refuses a `stream` that says neither yes nor no."""
+    if not isinstance(request.get("stream"), bool | None):
+        raise wrong_type("stream", "a boolean", request["stream"])
+
+
 def check_tools(request: JsonObject, *, nested: bool) -> None:
     """Refuses ill-formed function and custom tools; `nested` is Chat's form, where the fields of a
     tool stand under its type. Tools that OpenAI runs are passed on unread."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sawlog.providers.strict import chat, openai
+from sawlog.providers.strict import chat, gemini, openai
 from sawlog.providers.strict.reading import JsonObject, as_list, as_object
 from sawlog.providers.strict.refusal import Refusal, invalid
 
@@ -31,9 +31,16 @@ _NO_SYSTEM = ("o1-mini", "o1-preview")  # these take neither a system nor a deve
 
 
 def check(body: bytes, headers: Mapping[str, str] | None, key: bytes | None) -> None:
-    """Raises Refusal if OpenAI would refuse this request. Headers and key do not matter here."""
+    """Raises Refusal if OpenAI (or Gemini, for a model that signs its calls) would refuse this
+    request. With a `key` such calls must be signed with it; headers do not matter here."""
     request = openai.read_request(body)
     model = openai.check_model(request)
+    openai.check_stream(request)
+    if request.get("stream_options") is not None and not request.get("stream"):
+        raise invalid(
+            "The 'stream_options' parameter is only allowed when 'stream' is enabled.",
+            "stream_options",
+        )
     openai.check_tools(request, nested=True)
     items = as_list(openai.required(request, "messages"))
     if items is None:
@@ -42,6 +49,8 @@ def check(body: bytes, headers: Mapping[str, str] | None, key: bytes | None) -> 
         raise openai.empty_array("messages")
     messages = [_message(index, item, model) for index, item in enumerate(items)]
     chat.check_pairs(messages, _pairing)
+    if gemini.signs_calls(model):
+        gemini.check_signatures(messages, key)
 
 
 def _message(index: int, item: object, model: str) -> JsonObject:
@@ -64,7 +73,7 @@ def _message(index: int, item: object, model: str) -> JsonObject:
     if name is not None and not (isinstance(name, str) and chat.is_name(name)):
         raise openai.wrong_pattern(f"{where}.name", chat.NAME_PATTERN)
     if role == "assistant" and "tool_calls" in message:
-        _check_calls(where, message)
+        _check_calls(where, message, model)
     if role == "tool":
         openai.string(message, "tool_call_id", where)
     _check_content(index, where, role, message)
@@ -106,7 +115,8 @@ def _check_content(index: int, where: str, role: str, message: JsonObject) -> No
             openai.check_image(f"{place}.image_url.url", url)
 
 
-def _check_calls(where: str, message: JsonObject) -> None:
+def _check_calls(where: str, message: JsonObject, model: str) -> None:
+    extra = {"extra_content"} if gemini.signs_calls(model) else set[str]()
     calls = as_list(message["tool_calls"])
     if calls is None:
         raise openai.wrong_type(f"{where}.tool_calls", "an array of objects", message["tool_calls"])
@@ -129,7 +139,7 @@ def _check_calls(where: str, message: JsonObject) -> None:
         if openai.required(fields, "type", place) not in ("function", "custom"):
             raise openai.wrong_value(f"{place}.type", call.kind, ("function", "custom"))
         kind = str(call.kind)
-        for name in sorted(fields.keys() - {"id", "type", kind}):
+        for name in sorted(fields.keys() - {"id", "type", kind} - extra):
             raise openai.unknown(f"{place}.{name}")
         if as_object(openai.required(fields, kind, place)) is None:
             raise openai.wrong_type(f"{place}.{kind}", "an object", fields[kind])

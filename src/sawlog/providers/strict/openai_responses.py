@@ -65,6 +65,7 @@ def check(body: bytes, headers: Mapping[str, str] | None, key: bytes | None) -> 
     with it; headers do not matter here."""
     request = openai.read_request(body)
     openai.check_model(request)
+    openai.check_stream(request)
     openai.check_tools(request, nested=False)
     for index, item in enumerate(as_list(request.get("context_management")) or []):
         kind = (as_object(item) or {}).get("type")

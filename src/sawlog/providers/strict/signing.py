@@ -1,4 +1,4 @@
-"""The fake provider's signatures: thinking bound to a prefix, compactions, sealed reasoning, ids.
+"""The fake provider's signatures: thinking bound to a prefix, compactions, calls, reasoning, ids.
 
 Everything is HMAC-SHA256 under one key, and what a signature says of its origin is inside it, so a
 checker needs the key and nothing else: no state of the server that issued it.
@@ -93,6 +93,18 @@ def check_compaction(key: bytes, text: str, signature: str) -> str:
     if not hmac.compare_digest(mac, _mac(key, "compaction", digest)):
         return "forged"
     return "" if digest == hashlib.sha256(_utf8(text)).digest()[:_DIGEST] else "content"
+
+
+def sign_call(key: bytes, name: str, arguments: str) -> str:
+    """The signature of a call: of its name and its arguments as given."""
+    return _base64(_mac(key, "call", _utf8(name) + b"\0" + _utf8(arguments)))
+
+
+def check_call(key: bytes, name: str, arguments: str, signature: str) -> bool:
+    """Whether a call has the signature that was made for it."""
+    given = _unbase64(signature)
+    made = _mac(key, "call", _utf8(name) + b"\0" + _utf8(arguments))
+    return given is not None and hmac.compare_digest(given, made)
 
 
 class Sealed(NamedTuple):
