@@ -181,6 +181,15 @@ HOUSE: dict[str, Room] = {
             "store/objects.py",
         ),
     ),
+    # Doors for agent frameworks. Each framework is imported by its own file, and none by another.
+    "adapters": Room(
+        ("adapters/__init__.py", "adapters/keeping.py", "adapters/missing.py", "adapters/place.py"),
+        ("session", "formats", "builder", "builder render", "store values", "store log", "msgspec"),
+    ),
+    "adapter for openai-agents": Room(
+        ("adapters/openai_agents.py",),
+        ("adapters", "session", "formats", "store values", "msgspec", "agents"),
+    ),
     # The command's own agent, in a process that can be killed.
     "demo": Room(("demo/*",), ("session", "store values", "store log", "msgspec")),
     # Floor 6: the command. Nothing imports it but `python -m sawlog`.
