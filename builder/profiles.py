@@ -11,93 +11,43 @@ import hashlib
 from collections.abc import Iterable
 
 import msgspec
+from msgspec.structs import replace
 
+from sawlog.builder.demands import Alphabet, BoundKind, Carrier, Data, Medium, Needs
+from sawlog.builder.families import FAMILIES, Family
 from sawlog.store.errors import ConfigError, UnknownNumber
 from sawlog.store.events.base import Named
 
-
-class _Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A member that is misspelt is refused, not passed over."""
-
-
-class Alphabet(_Data, frozen=True, omit_defaults=True):
-    """What an id or a name may be made of: its characters, and how many at most."""
-
-    characters: str
-    length: int
-
-
-class Carrier(_Data, frozen=True, omit_defaults=True):
-    """Where text of one standing goes: `head` before the first message, `history` behind it.
-
-    `system` is the API's field for system text, `system_message` and `developer_message` are
-    messages in place, `user` is a user message, `framed` the same in a frame that says what it is.
-    A standing that no carrier names goes in a frame.
-    """
-
-    authority: str
-    trust: str
-    head: str
-    history: str
+__all__ = [
+    "PROFILES",
+    "Alphabet",
+    "BoundKind",
+    "Carrier",
+    "Medium",
+    "Needs",
+    "Profile",
+    "checked",
+    "profile_for",
+    "profile_named",
+    "profile_of",
+]
 
 
-class Medium(_Data, frozen=True, omit_defaults=True):
-    """Media that the model takes.
-
-    `types` are media types, `shape` is `image` or `document`, `sources` are what it may come from
-    (`data`, `url`, `file`), `places` where it may stand (`user`, `result`), `schemes` how a URL
-    begins.
-    """
-
-    types: tuple[str, ...]
-    shape: str
-    sources: tuple[str, ...]
-    places: tuple[str, ...]
-    schemes: tuple[str, ...] = ("https://",)
-
-
-class BoundKind(_Data, frozen=True, omit_defaults=True):
-    """Bound items that are sent, and what they are bound to.
-
-    `prefix`: API, model, account and all that was rendered before their message. `provider`: API,
-    model and account. `none`: the API alone.
-    """
-
-    kind: str
-    to: str
-
-
-class Needs(_Data, frozen=True, omit_defaults=True):
-    """What a request must be like, or it is refused."""
-
-    first_user: bool = False
-    """The first message is the user's."""
-    last_user: bool = False
-    """The last message is not the assistant's, but for a paused reply."""
-    text: bool = False
-    """No text is empty or white space alone."""
-    string_content: bool = False
-    """The content of every message is one string, never parts."""
-    whole_turns: bool = False
-    """A message with calls and no text does not follow another message of the assistant."""
-    reasoning_content: bool = False
-    """While the model thinks, each message with calls has `reasoning_content`, if only empty."""
-    reasoning_item: bool = False
-    """A reasoning item is followed by the item that it was made for."""
-    thinking_first: bool = False
-    """With thinking switched on by hand, a turn with calls opens with thinking."""
-
-
-class Profile(_Data, frozen=True, omit_defaults=True, kw_only=True):
+class Profile(Data, frozen=True, omit_defaults=True, kw_only=True):
     """What one model family demands and allows.
 
     `models` are those that it is made for (none: a base profile). `window` is in tokens (0: not
     known). `headers` change what the model does and are part of the request's digest. `ids` and
     `names` say what call ids and tool names are made of; others are mapped. `incomplete`: what
     becomes of a call whose arguments never ended (`text` or `drop`). `absent`: what becomes of a
-    call whose bound partner stays out (`bare`, or `text`: call and result as text). `wrapper`: an
-    argument source that is no JSON object goes out as an object with this one member, the source as
-    a string. `custom`: the API has free-form calls of its own.
+    call whose bound partner stays out (`bare`; `text`: call and result as text; `placeholder`: the
+    JSON object of that name stands for the partner). `wrapper`: an argument source that is no JSON
+    object goes out as an object with this one member, the source as a string. `custom`: the API has
+    free-form calls of its own. `output` is the longest reply in tokens (0: not known). `cache` is
+    the rule by which a step that asks for cache marks sets them: `none`, or `anthropic-rolling` (at
+    most four: behind tools and system text, the last checkpoint, and the newest blocks, never
+    further apart than the 20 blocks that the provider looks back). `tool_changes`: where a change
+    of the tools on offer shows (`head`: their list in front of the history is another one).
     """
 
     name: str
@@ -117,6 +67,10 @@ class Profile(_Data, frozen=True, omit_defaults=True, kw_only=True):
     absent: str = "bare"
     wrapper: str = "raw"
     custom: bool = False
+    output: int = 0
+    cache: str = "none"
+    tool_changes: str = "head"
+    placeholder: str = ""
 
     @property
     def named(self) -> Named:
@@ -149,7 +103,9 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "places": ("user", "result"),
     "to": ("prefix", "provider", "none"),
     "incomplete": ("text", "drop"),
-    "absent": ("bare", "text"),
+    "absent": ("bare", "text", "placeholder"),
+    "cache": ("none", "anthropic-rolling"),
+    "tool_changes": ("head",),
 }
 
 
@@ -179,10 +135,26 @@ def checked(profile: Profile) -> Profile:
         raise ConfigError(f"profile {profile.named}: the path begins with /, without host")
     one_of("incomplete", profile.incomplete)
     one_of("absent", profile.absent)
+    one_of("cache", profile.cache)
+    one_of("tool_changes", profile.tool_changes)
+    for what, units in (("window", profile.window), ("output", profile.output)):
+        if units < 0:
+            raise ConfigError(f"profile {profile.named}: {what} {units} is less than no tokens")
+    _check_signature(profile)
+    if profile.cache != "none" and (profile.api != "anthropic" or not profile.needs.text):
+        raise ConfigError(
+            f"profile {profile.named}: the cache marks {profile.cache} are for the API anthropic "
+            "with needs.text, for no mark may stand on an empty text: set cache to none"
+        )
     for medium in profile.media:
         one_of("shape", medium.shape)
         one_of("sources", *medium.sources)
         one_of("places", *medium.places)
+        if medium.largest < 0 or medium.most < 0:
+            raise ConfigError(
+                f"profile {profile.named}: a bound of media is less than nothing: give largest and "
+                "most from 1 on, or 0 for none"
+            )
     for bound in profile.bound:
         one_of("to", bound.to)
     for what, alphabet in (("ids", profile.ids), ("names", profile.names)):
@@ -207,6 +179,29 @@ def checked(profile: Profile) -> Profile:
         if carrier.history == "system":
             raise ConfigError(f"profile {profile.named}: the system field stands before history")
     return profile
+
+
+def _check_signature(profile: Profile) -> None:
+    wanted = profile.absent == "placeholder"
+    if profile.needs.first_signature != wanted or bool(profile.placeholder) != wanted:
+        raise ConfigError(
+            f"profile {profile.named}: needs.first_signature, absent = placeholder and a "
+            "placeholder go together: give all three, or none"
+        )
+    if not wanted:
+        return
+    if profile.api != "openai-chat":
+        raise ConfigError(
+            f"profile {profile.named}: only the API openai-chat has calls with a first signature: "
+            "drop needs.first_signature"
+        )
+    try:
+        msgspec.json.decode(profile.placeholder, type=dict[str, object])
+    except (msgspec.MsgspecError, UnicodeEncodeError) as error:
+        raise ConfigError(
+            f"profile {profile.named}: the placeholder is no JSON object: give it as text, such as "
+            '{"google":{"thought_signature":"…"}}'
+        ) from error
 
 
 # --- lookup --------------------------------------------------------------------------------------
@@ -330,5 +325,36 @@ _DEEPSEEK_CHAT = Profile(
     needs=Needs(string_content=True, whole_turns=True, reasoning_content=True),
 )
 
-PROFILES: tuple[Profile, ...] = (_ANTHROPIC, _OPENAI_CHAT, _OPENAI_RESPONSES, _DEEPSEEK_CHAT)
+_BASES = (_ANTHROPIC, _OPENAI_CHAT, _OPENAI_RESPONSES, _DEEPSEEK_CHAT)
+
+
+def _of_family(family: Family) -> Profile:
+    """The profile of a family: its API's base, with what the family says otherwise."""
+    base = next(base for base in _BASES if base.api == family.api)
+    bounds = {bound.shape: bound for bound in family.media}
+    media = tuple(
+        replace(medium, largest=bounds[medium.shape].largest, most=bounds[medium.shape].most)
+        if medium.shape in bounds
+        else medium
+        for medium in base.media
+    )
+    # A struct that is its default stays that very object: only so is it left out of the text.
+    needs = replace(base.needs, first_signature=True) if family.placeholder else base.needs
+    return replace(
+        base,
+        name=family.name,
+        path=family.path or base.path,
+        models=family.models,
+        window=family.window,
+        media=media,
+        bound=family.bound or base.bound,
+        needs=needs,
+        absent="placeholder" if family.placeholder else base.absent,
+        output=family.output,
+        cache=family.cache,
+        placeholder=family.placeholder,
+    )
+
+
+PROFILES: tuple[Profile, ...] = (*_BASES, *map(_of_family, FAMILIES))
 """The profiles of this release; none is ever taken out or changed."""

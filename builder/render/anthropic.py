@@ -66,7 +66,11 @@ class Anthropic(Rendering):
         super()._message(role, data, may_open=may_open)
 
     def _system_text(self, at: int, text: str) -> bytes:
-        return self._text_block(at, text)
+        return self._placed(self._text_block(at, text))
+
+    def _placed(self, block: bytes, *, markable: bool = True) -> bytes:
+        """A block of a message, of the system text or a tool as it stands in the body."""
+        return block
 
     def _text_block(self, at: int, text: str) -> bytes:
         return b'{"type":"text","text":' + self.write.quoted(at, text) + b"}"
@@ -80,7 +84,10 @@ class Anthropic(Rendering):
     def _message_of(self, role: str, pieces: list[Piece]) -> bytes:
         # The API has no developer; a profile that lets developers ride so means the operator.
         role = "system" if role == "developer" else role
-        blocks = b",".join(self._blocks(pieces))
+        blocks = b",".join(
+            self._placed(block, markable=isinstance(piece, str))
+            for (_, piece), block in zip(pieces, self._blocks(pieces), strict=True)
+        )
         return b'{"role":"' + role.encode() + b'","content":[' + blocks + b"]}"
 
     # --- replies ---------------------------------------------------------------------------------
@@ -103,13 +110,14 @@ class Anthropic(Rendering):
             altered = len(self.write.notes) > before
             block = self._block(at, entry, verdicts, altered, shape)
             if block:
-                blocks.append(block)
+                ours = entry.role == "call" or entry.part in ("", "incomplete", "media")
+                blocks.append(self._placed(block, markable=ours))
                 compacted = compacted or entry.bound == "compaction"
                 paused = entry.part == "raw"
                 thought = entry.part == "bound" and entry.bound in _THINKING
         if not blocks or thought:
             self.write.note(group[-1][0], "placeholder", "empty")
-            blocks.append(self._text_block(group[-1][0], frames.EMPTY))
+            blocks.append(self._placed(self._text_block(group[-1][0], frames.EMPTY)))
         data = b'{"role":"assistant","content":[' + b",".join(blocks) + b"]}"
         self._message("assistant", data, may_open=compacted)
         self._paused = paused
@@ -170,7 +178,8 @@ class Anthropic(Rendering):
         if not any(one.strip(" ").startswith("compact-") for one in switches):
             return "no_header"
         self._headed = True
-        return b'{"role":"assistant","content":[' + entry.text.encode() + b"]}"
+        block = self._placed(entry.text.encode(), markable=False)
+        return b'{"role":"assistant","content":[' + block + b"]}"
 
     def _own(self, at: int, entry: Entry) -> bytes:
         """A part of a reply that only this API knows: a call that it runs, or its result."""
@@ -221,7 +230,9 @@ class Anthropic(Rendering):
             content = b"[" + b",".join(self._blocks(pieces)) + b"]"
         mark = b',"is_error":true}' if failed else b"}"
         id = self.write.quoted(at, call.wire)
-        block = b'{"type":"tool_result","tool_use_id":' + id + b',"content":' + content + mark
+        block = self._placed(
+            b'{"type":"tool_result","tool_use_id":' + id + b',"content":' + content + mark
+        )
         if self._body.is_open:
             self._body.grow(block)
             return
@@ -238,7 +249,7 @@ class Anthropic(Rendering):
             parts.append(b',"description":' + self.write.source(at, tool["description"]))
         schema = self.write.wrapping_schema(at) if custom else self.write.schema(at, tool)
         parts.append(b',"input_schema":' + schema + b"}")
-        return b"".join(parts)
+        return self._placed(b"".join(parts))
 
     def _medium_part(self, shown: Shown) -> bytes:
         match shown.source:

@@ -10,8 +10,8 @@ place of the entry in the order added, -1 the header.
     wrapped      in an object of one member: `arguments`, `free_form`
     mapped       under another `id` or `name`; `tool_search` as an ordinary call
     repaired     `surrogate`, `media_type`, `schema`, `error_with_media`
-    placeholder  a fixed text in its place: `medium`, `not_base64`, `empty`, `split_turn`,
-                 `withheld`
+    placeholder  a fixed text in its place: `medium`, `not_base64`, `too_large`, `too_many`,
+                 `empty`, `split_turn`, `withheld`, `signature`
     as_text      shown as text: `partner_absent`, `incomplete`, `raw_part`, `no_call`
     escaped      `own_tag`: it would have begun a tag of sawlog's own
     added        a fixed user message in front (`opening`) or behind (`closing`)
@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar, NamedTuple
 
 from sawlog.builder.packet import Binding, Entry, Header, Request
-from sawlog.builder.profiles import Profile
+from sawlog.builder.profiles import Medium, Profile
 from sawlog.builder.render import frames, media
 from sawlog.builder.render.beside import Placed, beside_calls
 from sawlog.builder.render.body import MESSAGES, SYSTEM, TOOLS, Body, Section
@@ -71,6 +71,11 @@ class Rendering(ABC):
     """True of an API that takes a result nowhere but behind the reply that called."""
     free_form: ClassVar[bool] = False
     """True of an API that has calls without JSON."""
+    body: ClassVar[type[Body]] = Body
+    marks: ClassVar[bool] = False
+    """True of a renderer that sets cache marks."""
+    signs: ClassVar[bool] = False
+    """True of a renderer whose first call of a reply has a thought signature."""
     raw_types: ClassVar[dict[str, frozenset[str]]]
     """Types of this API's own parts that may stand in `user`, `result`, `assistant`."""
 
@@ -91,6 +96,7 @@ class Rendering(ABC):
         self._bound = {bound.kind: bound.to for bound in profile.bound}
         self._headers = headers_of(profile.headers, headers, self.may_set)
         self._tool_names: set[str] = set()
+        self._media: dict[Medium, int] = {}
         self._open: list[Call] = []
         self._left_open: list[Call] = []
         self._moved: frozenset[int] = frozenset()
@@ -103,7 +109,7 @@ class Rendering(ABC):
             raise ConfigError(f"profile {profile.named}: {self.api} has no free-form calls")
         head = self._head()
         before = before_body(self.method, profile.path, self._headers)
-        self._body = Body(before, head, self.system, self.tools, self.messages)
+        self._body = self.body(before, head, self.system, self.tools, self.messages)
 
     def _head(self) -> bytes:
         source = self.header.params.strip(" \t\n\r") or "{}"
@@ -301,6 +307,12 @@ class Rendering(ABC):
         if shown is None:
             self.write.note(at, "placeholder", why)
             return frames.not_shown(entry.name)
+        count = self._media.get(shown.rule, 0) + 1
+        if shown.rule.most and count > shown.rule.most:
+            # The first ones stay: what was sent does not vanish because another one came.
+            self.write.note(at, "placeholder", "too_many")
+            return frames.not_shown(entry.name)
+        self._media[shown.rule] = count
         if why:
             self.write.note(at, "repaired", why)
         return self._medium_part(shown)

@@ -18,7 +18,9 @@ import msgspec
 
 START, SYSTEM, TOOLS, MESSAGES = range(4)
 
-_END = b"]}"
+END = b"]}"
+"""How every body ends."""
+
 _MANY = 64
 
 
@@ -44,7 +46,7 @@ class Body:
     def __init__(
         self, before: bytes, head: bytes, system: Section, tools: Section, messages: bytes
     ) -> None:
-        self._sections = (_NONE, system, tools, Section(messages, _END))
+        self._sections = (_NONE, system, tools, Section(messages, END))
         self._joined: list[bytes] = []
         self._chunks = [head]
         self._size = len(head)
@@ -111,7 +113,7 @@ class Body:
         tail = self.until() + (self._comma() + last if last else b"")
         prefix = self._prefix.copy()
         prefix.update(tail)
-        tail += _END
+        tail += END
         body = self._body.copy()
         body.update(tail)
         chunks = [*self._joined, *self._chunks, tail]
@@ -121,10 +123,13 @@ class Body:
         return b"," if self.messages else b""
 
     def _emit(self, data: bytes) -> None:
+        self._prefix.update(data)
+        self._keep(data)
+
+    def _keep(self, data: bytes) -> None:
         self._chunks.append(data)
         if len(self._chunks) == _MANY:
             self._joined.append(b"".join(self._chunks))
             self._chunks = []
         self._size += len(data)
         self._body.update(data)
-        self._prefix.update(data)

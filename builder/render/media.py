@@ -13,12 +13,14 @@ from sawlog.store.text import BlobMissing
 
 
 class Shown(NamedTuple):
-    """A medium to be sent: its shape and type, and where it comes from (base64 text, URL, id)."""
+    """A medium to be sent: its shape and type, where it comes from (base64 text, URL, id), and the
+    rule that lets it through."""
 
     shape: str
     type: str
     source: str
     value: str
+    rule: Medium
 
     @property
     def url(self) -> str:
@@ -53,8 +55,10 @@ def shown(entry: Entry, place: str, rules: Sequence[Medium]) -> tuple[Shown | No
     if source == "data":
         if raw is None:
             raise BlobMissing(entry.text.removeprefix("sha256:"))
+        if rule.largest and len(raw) > rule.largest:
+            return None, "too_large"
         value = base64.b64encode(raw).decode()
-    return Shown(rule.shape, kind, source, value), repaired
+    return Shown(rule.shape, kind, source, value, rule), repaired
 
 
 def _takes(rule: Medium, kind: str, source: str, value: str, place: str) -> bool:

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from sawlog.builder.packet import Binding, Entry, Header, Request
 from sawlog.builder.profiles import PROFILES, Profile, profile_for
-from sawlog.builder.render import Rendering, renderer_for, start
+from sawlog.builder.render import Rendering, renderer_of, start
 
-APIS = tuple(profile.api for profile in PROFILES)
+APIS = tuple(dict.fromkeys(profile.api for profile in PROFILES))
 MODEL = "some-model"
 PARAMS = '{"max_tokens":4096}'
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(64))
@@ -98,11 +98,12 @@ def rendering(
     profile: Profile | None = None,
     bindings: Callable[[int], Binding | None] = nothing_bound,
     model: str = MODEL,
+    marks: bool = False,
     **more: object,
 ) -> Rendering:
-    """An empty rendering under the API's base profile."""
+    """An empty rendering under the API's base profile, or the one given."""
     profile = profile or profile_for(api, model)[0]
-    header = Header(api, model, params, profile.named, renderer_for(api))
+    header = Header(api, model, params, profile.named, renderer_of(profile, marks=marks))
     return start(header, profile, bindings, **more)  # type: ignore[arg-type]
 
 

@@ -25,7 +25,7 @@ from sawlog.builder.packet import Entry, Header, Request
 from sawlog.builder.policy import AS_RECORDED, DEFAULT, Rules, header_refs
 from sawlog.builder.profiles import Profile, profile_for, profile_of
 from sawlog.builder.projector import fold
-from sawlog.builder.render import RENDERERS, renderer_for
+from sawlog.builder.render import RENDERERS, renderer_for, renderer_of
 from sawlog.builder.render.source import members, string_value
 from sawlog.builder.render.writing import blank
 from sawlog.builder.state import Ref, State
@@ -76,7 +76,7 @@ def handoff(
     used = profile or _profile(policy, api, model, contents)
     params = source_of(dict(parameters or {}), "parameters")
     sending = Sending(
-        Header(api, model, params, used.named, renderer_for(api)),
+        Header(api, model, params, used.named, renderer_of(used)),
         used,
         tuple(sorted((name.lower(), value) for name, value in (headers or {}).items())),
     )

@@ -34,7 +34,7 @@ from sawlog.builder.packet import Header
 from sawlog.builder.policy import AS_RECORDED, DEFAULT, HISTORY_ALONE, Rules, header_refs, rules_for
 from sawlog.builder.profiles import profile_for
 from sawlog.builder.projector import fold
-from sawlog.builder.render import renderer_for
+from sawlog.builder.render import renderer_of
 from sawlog.builder.replay import sent_under
 from sawlog.builder.selection.policy import Policy
 from sawlog.builder.state import Ref, State
@@ -145,7 +145,7 @@ class Other(msgspec.Struct, frozen=True):
         params = header.params if api == header.api else base_params(api)
         headers = recorded.headers if api == header.api else ()
         return Sending(
-            Header(api, model, params, profile.named, renderer_for(api)), profile, headers
+            Header(api, model, params, profile.named, renderer_of(profile)), profile, headers
         )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 import msgspec
+from msgspec.structs import replace
 
 from sawlog.audit.findings import Kept, Stability
 from sawlog.audit.manifests import Manifests
@@ -25,6 +26,7 @@ from sawlog.builder.measure import measure_of
 from sawlog.builder.packet import Binding
 from sawlog.builder.policy import AS_RECORDED, header_refs
 from sawlog.builder.projector import fold
+from sawlog.builder.render import unmarked
 from sawlog.builder.replay import sent_under
 from sawlog.builder.state import Ref, State
 from sawlog.store.event import Event
@@ -119,7 +121,10 @@ class _Run:
             profile = self._session.profile_of(content)
             # The profile brings its own headers; what else was recorded the caller had set.
             own = tuple(one for one in content.headers if one not in profile.headers)
-            sending = Sending(sent_under(content, self._window), profile, own)
+            # Cache marks roll on with every request: prefixes are compared without them.
+            header = sent_under(content, self._window)
+            header = replace(header, renderer=unmarked(header.renderer))
+            sending = Sending(header, profile, own)
             return self._made(event.step, refs, content.measure, sending, self._session.binding)
         policy = self._session.policy_of(self._state)
         foreign = policy is not None and policy.policy == AS_RECORDED

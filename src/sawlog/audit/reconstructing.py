@@ -11,7 +11,7 @@ from sawlog.builder.draft import Refusal
 from sawlog.builder.packet import Header
 from sawlog.builder.policy import AS_RECORDED, Rules
 from sawlog.builder.profiles import profile_for, profile_named
-from sawlog.builder.render import renderer_for
+from sawlog.builder.render import renderer_of
 from sawlog.builder.state import State
 from sawlog.store.errors import NoStep
 from sawlog.store.events.steps import PolicySet
@@ -71,7 +71,8 @@ def base_params(api: str) -> str:
 def sending_for(api: str, model: str) -> Sending:
     """What a packet goes out under for another provider than the recorded one."""
     profile, _ = profile_for(api, model)
-    return Sending(Header(api, model, base_params(api), profile.named, renderer_for(api)), profile)
+    header = Header(api, model, base_params(api), profile.named, renderer_of(profile))
+    return Sending(header, profile)
 
 
 def foreign_sending(policy: PolicySet | None, model: str = "") -> Sending:

@@ -11,10 +11,12 @@ import msgspec
 
 from sawlog.builder.channels import CHANNELS, Channels
 from sawlog.builder.policy import Rules, rules_for
-from sawlog.builder.profiles import Profile
+from sawlog.builder.profiles import Profile, profile_for
+from sawlog.builder.render import renderer_of
 from sawlog.builder.selection.choosing import Phase
 from sawlog.builder.selection.policy import Policy
 from sawlog.store.errors import ConfigError, InvalidItem, InvalidPolicy, quoted
+from sawlog.store.events.base import Named
 from sawlog.work.claims import PreStep
 from sawlog.work.credentials import Credentials, Secrets
 from sawlog.work.loading import LOADING, Load, Loadings, loading_for
@@ -22,7 +24,7 @@ from sawlog.work.triggers import Compaction
 from sawlog.work.verdicts import Gateway, Guard
 from sawlog.workspace.files import Absent, Unreadable, beginning
 
-_LARGEST_POLICY = 1024 * 1024
+_LARGEST_DOCUMENT = 1024 * 1024
 
 
 class SessionOptions(TypedDict, total=False):
@@ -40,7 +42,9 @@ class SessionOptions(TypedDict, total=False):
     root: str | os.PathLike[str]
     approve: Literal["", "side_effects"]
     secrets: Secrets | None
-    profile: Profile | None
+    profile: str | os.PathLike[str] | Profile | None
+    strict_profiles: bool
+    cache_marks: bool
     owner: str
     ttl: float
     wait: float
@@ -66,7 +70,31 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
     secrets: Secrets | None = None
     handed: Credentials | None = None
     profile: Profile | None = None
+    strict_profiles: bool = False
+    cache_marks: bool = False
     compaction: Compaction | None = None
+
+    def profile_for(
+        self, api: str, model: str, given: Profile | None, *, strict: bool, marks: bool
+    ) -> tuple[Profile, Named]:
+        """The profile of a step and the renderer that it goes out by.
+
+        The session's switches hold where the step's do not: with `cache_marks` a session sets marks
+        wherever the profile has a rule. Raises ConfigError for an unknown model under `strict`, and
+        for marks that a step asks for where there is no rule.
+        """
+        exact = True
+        used = given or self.profile
+        if used is None or used.api != api:
+            used, exact = profile_for(api, model)
+        if not exact and (strict or self.strict_profiles):
+            switch = "strict" if strict else "strict_profiles"
+            raise ConfigError(
+                f"no profile of its own for {model!r} ({api}): `sawlog profiles` lists the models "
+                f"that have one; give profile=…, or drop {switch}"
+            )
+        wanted = marks or (self.cache_marks and used.cache != "none")
+        return used, renderer_of(used, marks=wanted)
 
 
 def opening(
@@ -100,7 +128,9 @@ def opening(
         ),
         secrets=options.get("secrets"),
         handed=handed,
-        profile=options.get("profile"),
+        profile=profile_given(options.get("profile")),
+        strict_profiles=_switch(options.get("strict_profiles", False), "strict_profiles"),
+        cache_marks=_switch(options.get("cache_marks", False), "cache_marks"),
         compaction=_compaction(options.get("compaction")),
     )
 
@@ -157,20 +187,55 @@ def _policy(given: object) -> str | Policy | None:
     from sawlog.builder.selection.policydoc import policy_from_toml
 
     file = os.fspath(cast("str | os.PathLike[str]", given))
-    try:
-        found = beginning(file, _LARGEST_POLICY)
-        if found.size > _LARGEST_POLICY:
-            raise Unreadable(f"it has more than {_LARGEST_POLICY} bytes")
-        text = found.data.decode()
-    except Absent:
-        raise ConfigError(f"the policy {quoted(file)} cannot be read: it is not there") from None
-    except (Unreadable, UnicodeDecodeError) as error:
-        raise ConfigError(f"the policy {quoted(file)} cannot be read: {error}") from error
+    text = _document(file, "policy")
     try:
         return policy_from_toml(text)
     except InvalidPolicy as error:
         error.add_note(f"in the policy {quoted(file)}")
         raise
+
+
+def profile_given(given: object) -> Profile | None:
+    """A profile as a caller gives it: as it is, or by the file of its document.
+
+    Raises ConfigError for anything else, and for a file that cannot be read or is no profile.
+    """
+    if given is None or isinstance(given, Profile):
+        return given
+    named = isinstance(given, str) and given.endswith(".toml")
+    if not named and not isinstance(given, os.PathLike):
+        raise ConfigError(
+            f"{quoted(given)} is no profile: give the path of a TOML file, or what "
+            "sawlog.profile_from_toml(text) or sawlog.profile_of(json) gives"
+        )
+    from sawlog.builder.profiledoc import profile_from_toml
+
+    file = os.fspath(cast("str | os.PathLike[str]", given))
+    text = _document(file, "profile")
+    try:
+        return profile_from_toml(text)
+    except ConfigError as error:
+        error.add_note(f"in the profile {quoted(file)}")
+        raise
+
+
+def _document(file: str, what: str) -> str:
+    """The text of a caller's file. Raises ConfigError when it cannot be read."""
+    try:
+        found = beginning(file, _LARGEST_DOCUMENT)
+        if found.size > _LARGEST_DOCUMENT:
+            raise Unreadable(f"it has more than {_LARGEST_DOCUMENT} bytes")
+        return found.data.decode()
+    except Absent:
+        raise ConfigError(f"the {what} {quoted(file)} cannot be read: it is not there") from None
+    except (Unreadable, UnicodeDecodeError) as error:
+        raise ConfigError(f"the {what} {quoted(file)} cannot be read: {error}") from error
+
+
+def _switch(given: object, name: str) -> bool:
+    if not isinstance(given, bool):
+        raise ConfigError(f"{name}={quoted(given)} is neither True nor False")
+    return given
 
 
 def check_phase(policy: Policy, name: str) -> None:

@@ -7,6 +7,7 @@ lease, the folded state and the contents are its `Driver`'s.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from os import PathLike
 from types import TracebackType
 from typing import Any, Self
 
@@ -15,8 +16,7 @@ import msgspec
 from sawlog.builder.build import Sending
 from sawlog.builder.contents import text_of
 from sawlog.builder.packet import Header
-from sawlog.builder.profiles import Profile, profile_for
-from sawlog.builder.render import renderer_for
+from sawlog.builder.profiles import Profile
 from sawlog.builder.state import State
 from sawlog.store.content import MediaPart, Part, TextPart
 from sawlog.store.directory import SessionRow
@@ -39,7 +39,7 @@ from sawlog.work.driver import Driver
 from sawlog.work.effecting import EffectLog
 from sawlog.work.forking import fork
 from sawlog.work.given import names
-from sawlog.work.opening import Opening, check_phase
+from sawlog.work.opening import Opening, check_phase, profile_given
 from sawlog.work.resolving import Resolving
 from sawlog.work.shortening import Shortening
 from sawlog.work.step import Step
@@ -184,11 +184,12 @@ class Session(Resolving, Shortening):
         *,
         model: str,
         headers: dict[str, str] | None = None,
-        profile: Profile | None = None,
+        profile: str | PathLike[str] | Profile | None = None,
         fallback_of: Step | None = None,
         allow_waiting: bool = False,
         allow_missing: bool = False,
         strict: bool = False,
+        cache_marks: bool = False,
         params: str | None = None,
         **parameters: Any,
     ) -> Step:
@@ -197,7 +198,9 @@ class Session(Resolving, Shortening):
         `api` is one of `anthropic`, `openai-chat`, `openai-responses` (also `openai`),
         `deepseek-chat`. Parameters go to the provider as they are, in this order; `params` gives
         them as JSON text instead. `allow_missing` builds although a requirement of the task is not
-        satisfied, and says so in the packet. `strict` refuses a model without a profile of its own.
+        satisfied, and says so in the packet. `profile` is one of the caller's own, or the path of
+        its TOML file, in place of the session's. `strict` refuses a model without a profile of its
+        own. `cache_marks` sets cache marks by the profile's rule, and is refused without one.
         Raises Refused with the reason when there is no packet, NotEntered without the lease,
         ConfigError when the session has another policy of the same name and number.
         """
@@ -209,15 +212,12 @@ class Session(Resolving, Shortening):
             raise ConfigError(f"{model!r} is no model's name")
         if params is not None and parameters:
             raise ConfigError("give the parameters either as keywords or as JSON text, not both")
-        exact = True
-        used = profile or self._opened.profile
-        if used is None or used.api != chosen:
-            used, exact = profile_for(chosen, model)
-        if strict and not exact:
-            raise ConfigError(f"no profile of its own for {model!r}: give one, or drop strict")
+        used, renderer = self._opened.profile_for(
+            chosen, model, profile_given(profile), strict=strict, marks=cache_marks
+        )
         body = source_of(parameters, "parameters") if params is None else params
         sending = Sending(
-            Header(chosen, model, body, used.named, renderer_for(chosen)),
+            Header(chosen, model, body, used.named, renderer),
             used,
             tuple(sorted((name.lower(), value) for name, value in (headers or {}).items())),
         )

@@ -18,7 +18,7 @@ import msgspec
 from sawlog.builder.build import Sending
 from sawlog.builder.packet import Header, Request
 from sawlog.builder.profiles import profile_for
-from sawlog.builder.render import renderer_for
+from sawlog.builder.render import renderer_of
 from sawlog.builder.replies import Answered as Whole
 from sawlog.builder.replies import RefusedReply, Running, parse
 from sawlog.store.content import Part
@@ -98,7 +98,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         """What a request to it goes out under. Raises ConfigError for an unknown API."""
         profile, _ = profile_for(self.api, self.model)
         params = self.params or _PARAMS.get(self.api, "{}")
-        renderer = renderer_for(self.api)
+        renderer = renderer_of(profile)
         header = Header(self.api, self.model, params, profile.named, renderer)
         return Sending(header, profile, self.headers)
 
