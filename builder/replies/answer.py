@@ -78,14 +78,19 @@ class Malformed(Exception):
 class Received(msgspec.Struct, frozen=True):
     """What arrived: header names in ASCII lower case, the body as text.
 
-    `unended` are the positions of the blocks, calls or items that a broken stream left unfinished.
+    `unended` are the positions of the blocks, calls or items that a broken stream left unfinished;
+    None for a whole reply, which does not say.
     """
 
     api: str
     status: int
     headers: Mapping[str, str]
     body: str
-    unended: frozenset[int] = frozenset()
+    unended: frozenset[int] | None = None
+
+    def left_open(self, at: int) -> bool:
+        """Whether a broken stream left the block, call or item at this position unfinished."""
+        return self.unended is not None and at in self.unended
 
     @property
     def request_id(self) -> str:

@@ -42,7 +42,7 @@ def read(reply: Received) -> Answered:
         block = fields(source)
         if not block:
             raise Malformed(f"content {at} of the reply is no block")
-        unended = at in reply.unended
+        unended = reply.left_open(at)
         if text_of(block.get("type")) == "tool_use":
             cut = unended or (stop in _CUT and at == len(blocks) - 1)
             _call(assembly, at, block, cut=cut)

@@ -57,7 +57,7 @@ def read_chat(reply: Received, broken: tuple[str, ...]) -> Answered | RefusedRep
     add_extras(assembly, reply.api, "message", message, _MESSAGE)
     calls = elements(message.get("tool_calls")) or []
     for at, source in enumerate(calls):
-        unended = at in reply.unended
+        unended = reply.left_open(at)
         cut = stop in _CUT and at == len(calls) - 1
         _call(assembly, reply.api, at, source, cut=cut, unended=unended)
     filtered = stop if stop == "content_filter" else ""

@@ -88,12 +88,14 @@ def read(reply: Received) -> Answered | RefusedReply | Running:
     assembly = Assembly()
     for at, item in enumerate(items):
         if item.ours:
-            if at in reply.unended:
+            if reply.left_open(at):
                 _unended(assembly, item)
             else:
-                _call(assembly, at, item, cut=_is_cut(items, at, status))
+                # Of a broken stream it is known which items ended.
+                whole = reply.unended is None
+                _call(assembly, at, item, cut=_is_cut(items, at, status if whole else ""))
         elif item.type == "reasoning":
-            kind = "unsigned_thinking" if at in reply.unended else "reasoning"
+            kind = "unsigned_thinking" if reply.left_open(at) else "reasoning"
             assembly.part(BoundPart(kind, API, item.source, _reasoning(item)))
         elif item.type == "message":
             _message(assembly, item)

@@ -86,7 +86,7 @@ def reply_of(
     reply = structs.replace(
         received(assembled.api, status, headers, b""),
         body=assembled.body,
-        unended=assembled.unended,
+        unended=None if assembled.ended and not assembled.unended else assembled.unended,
     )
     fault = _fault(assembled, reply)
     if not assembled.body:

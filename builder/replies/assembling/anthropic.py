@@ -16,8 +16,15 @@ from typing import ClassVar
 
 from sawlog.builder.replies.answer import Malformed
 from sawlog.builder.replies.assembling.base import Assembler, Built
-from sawlog.builder.replies.assembling.pieces import Pieces, joined, number, object_text, written
-from sawlog.builder.replies.source import elements, fields, text_of
+from sawlog.builder.replies.assembling.pieces import (
+    Pieces,
+    inner,
+    joined,
+    number,
+    object_text,
+    written,
+)
+from sawlog.builder.replies.source import elements, text_of
 from sawlog.store.events.base import Named
 from sawlog.store.jsonslices import string
 
@@ -30,7 +37,7 @@ class _Block:
 
     def __init__(self, source: str) -> None:
         self.start = source
-        self.members = fields(source)
+        self.members = inner(source)
         self.ended = False
         self._pieces: dict[str, Pieces] = {}
         self._input = Pieces()
@@ -62,7 +69,7 @@ class _Block:
             given = elements(members.get("citations")) or []
             members["citations"] = joined([*given, *self._citations])
         # Field by field, so that a block without news in it keeps the source it came with.
-        return self.start if members == fields(self.start) else written(members)
+        return self.start if members == inner(self.start) else written(members)
 
     def _join(self, name: str, delta: dict[str, str]) -> None:
         pieces = self._pieces.get(name)
@@ -103,12 +110,12 @@ class AnthropicAssembler(Assembler):
     def _event(self, kind: str, members: dict[str, str]) -> None:
         match kind:
             case "message_start":
-                self._message = fields(members.get("message"))
-                self._usage = fields(self._message.get("usage"))
+                self._message = inner(members.get("message"))
+                self._usage = inner(self._message.get("usage"))
             case "content_block_start":
                 self._start(members)
             case "content_block_delta":
-                self._block(members).add(fields(members.get("delta")))
+                self._block(members).add(inner(members.get("delta")))
             case "content_block_stop":
                 self._block(members).ended = True
             case "message_delta":
@@ -127,12 +134,12 @@ class AnthropicAssembler(Assembler):
         message = self._begun()
         source = members.get("content_block", "")
         at = number(members.get("index"))
-        if at is None or not fields(source):
+        if at is None or not inner(source):
             raise Malformed("a `content_block_start` of the stream has no index or no block")
         block = self._blocks[at] = _Block(source)
         if text_of(block.members.get("type")) == "fallback":
             # Another model took over; a whole reply names the one that served it.
-            served = fields(block.members.get("to")).get("model")
+            served = inner(block.members.get("to")).get("model")
             if served is not None:
                 message["model"] = served
 
@@ -147,9 +154,9 @@ class AnthropicAssembler(Assembler):
     def _overlay(self, members: dict[str, str]) -> None:
         """Lay what is said at the end over what the start said; null takes nothing away."""
         message = self._begun()
-        usage = fields(members.get("usage"))
+        usage = inner(members.get("usage"))
         self._usage_changed = self._usage_changed or bool(usage)
-        for new, old in ((usage, self._usage), (fields(members.get("delta")), message)):
+        for new, old in ((usage, self._usage), (inner(members.get("delta")), message)):
             for name, value in new.items():
                 if value != "null" or name not in old:
                     old[name] = value

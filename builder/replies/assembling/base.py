@@ -13,8 +13,9 @@ from typing import ClassVar
 import msgspec
 
 from sawlog.builder.replies.answer import Malformed
-from sawlog.builder.replies.source import fields, is_empty, is_object, text_of
+from sawlog.builder.replies.source import is_empty, text_of
 from sawlog.builder.replies.sse import Event, Events
+from sawlog.store import jsonslices
 from sawlog.store.events.base import Named
 
 _SPACE = " \t\r\n"
@@ -120,7 +121,7 @@ class Assembler(ABC):
             self._over = self._done = True
             return
         try:
-            members = fields(data) if is_object(data) else None
+            members = _members(data)
             if members is None:
                 if rest:
                     return
@@ -138,3 +139,12 @@ class Assembler(ABC):
             self._malformed, self._over = str(error), True
         except RecursionError:
             self._malformed, self._over = "an event of the stream is nested too deeply", True
+
+
+def _members(data: str) -> dict[str, str] | None:
+    """The fields of an event's data, or None when it is no JSON object or was no UTF-8."""
+    try:
+        data.encode()  # bytes that were no UTF-8 stand in it as lone surrogates
+        return jsonslices.fields(data)
+    except ValueError:
+        return None

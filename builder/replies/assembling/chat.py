@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from sawlog.builder.replies.assembling.base import Assembler, Built
-from sawlog.builder.replies.assembling.pieces import Members, joined, number, written
-from sawlog.builder.replies.source import elements, fields, is_empty
+from sawlog.builder.replies.assembling.pieces import Members, inner, joined, number, written
+from sawlog.builder.replies.source import elements, is_empty
 from sawlog.store.events.base import Named
 
 _FIRST = ("id", "created", "model")
@@ -30,9 +30,9 @@ class _Choice:
         for name, value in members.items():
             if name == "delta":
                 if len(value) > 2:
-                    self.message.add(fields(value))
+                    self.message.add(inner(value))
             elif name == "logprobs" and value != "null":
-                self._logprobs.add(fields(value))
+                self._logprobs.add(inner(value))
             elif name != "message" and (value != "null" or name not in self._fields):
                 self._fields[name] = value
 
@@ -77,11 +77,13 @@ class ChatAssembler(Assembler):
             if name in _LEFT_OUT:
                 continue
             old = self._fields.get(name)
+            if old == value:
+                continue  # most fields of most chunks
             said = is_empty(old) if name in _FIRST else value != "null"
             if said or old is None:
                 self._fields[name] = value
         for source in elements(members.get("choices")) or []:
-            choice = fields(source)
+            choice = inner(source)
             at = number(choice.get("index")) or 0
             if at not in self._choices:
                 self._choices[at] = _Choice()

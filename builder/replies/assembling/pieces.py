@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 
-from sawlog.builder.replies.source import elements, fields, is_empty, is_object
+from sawlog.builder.replies.source import elements, is_empty, is_object
+from sawlog.store import jsonslices
 
 _ONCE = frozenset({"id", "type", "index", "role", "name", "format"})
 """Fields that a server may repeat in every delta: they are said once and never joined."""
@@ -45,7 +46,7 @@ class Members:
         self._only: str | None = None
         self._values: dict[str, str | Pieces | Members | Listing] = {}
         if source is not None:
-            self.add(fields(source))
+            self.add(inner(source))
             self._only = source
 
     def __bool__(self) -> bool:
@@ -66,11 +67,11 @@ class Members:
             elif isinstance(old, Pieces) and source[0] == '"':
                 old.add(source)
             elif isinstance(old, Members) and source[0] == "{":
-                old.add(fields(source))
+                old.add(inner(source))
             elif isinstance(old, Listing) and source[0] == "[":
                 old.add(source)
             elif name == "content" and isinstance(old, Listing) and source[0] == '"':
-                old.add(_text_part(source))
+                old.add(joined([_text_part(source)]))
             else:
                 text = old.source() if name == "content" and isinstance(old, Pieces) else '""'
                 self._values[name] = self._begun(name, source)
@@ -136,7 +137,7 @@ class Listing:
     def add(self, source: str) -> None:
         """Go on with the elements of a list."""
         for element in elements(source) or []:
-            members = fields(element)
+            members = inner(element)
             index = number(members.get("index"))
             if index is not None:
                 at = self._at.get(index)
@@ -191,6 +192,11 @@ class Listing:
         self._indexes.append(index)
 
 
+def inner(source: str | None) -> dict[str, str]:
+    """The fields of an object that was cut out of checked JSON; empty when it is no object."""
+    return jsonslices.fields(source) if source and source[0] == "{" else {}
+
+
 def number(source: str | None) -> int | None:
     """The whole number that a source of up to nine digits says, or None."""
     if not source or len(source) > 9 or not all("0" <= char <= "9" for char in source):
@@ -229,5 +235,5 @@ def _text_part(source: str) -> str:
 
 def _named(members: Mapping[str, str]) -> bool:
     return any(
-        not is_empty(fields(members.get(form)).get("name")) for form in ("function", "custom")
+        not is_empty(inner(members.get(form)).get("name")) for form in ("function", "custom")
     )

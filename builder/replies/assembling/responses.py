@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from sawlog.builder.replies.assembling.base import Assembler, Built
-from sawlog.builder.replies.assembling.pieces import Pieces, joined, number, written
-from sawlog.builder.replies.source import elements, fields, is_empty
+from sawlog.builder.replies.assembling.pieces import Pieces, inner, joined, number, written
+from sawlog.builder.replies.source import elements
 from sawlog.store.events.base import Named
 
 _ENDS = (
@@ -52,7 +52,7 @@ class _Part:
 
     def join(self, name: str, source: str | None) -> None:
         if name not in self._texts:
-            self._texts[name] = Pieces(fields(self._start).get(name, '""'))
+            self._texts[name] = Pieces(inner(self._start).get(name, '""'))
         self._texts[name].add(source)
 
     def put(self, name: str, source: str) -> None:
@@ -64,7 +64,7 @@ class _Part:
     def source(self) -> str:
         if not self._texts and not self._annotations:
             return self._start
-        members = fields(self._start)
+        members = inner(self._start)
         members |= {name: pieces.source() for name, pieces in self._texts.items()}
         if self._annotations:
             given = elements(members.get("annotations")) or []
@@ -98,7 +98,7 @@ class _Item:
 
     def join(self, name: str, source: str | None) -> None:
         if name not in self._values:
-            self._values[name] = Pieces(fields(self._source).get(name, '""'))
+            self._values[name] = Pieces(inner(self._source).get(name, '""'))
         self._values[name].add(source)
 
     def put(self, name: str, source: str) -> None:
@@ -107,7 +107,7 @@ class _Item:
     def source(self) -> str:
         if not self._values and not self._lists:
             return self._source
-        members = fields(self._source)
+        members = inner(self._source)
         members |= {name: pieces.source() for name, pieces in self._values.items()}
         for name, parts in self._lists.items():
             members[name] = joined(parts[at].source() for at in sorted(parts))
@@ -115,7 +115,7 @@ class _Item:
 
     def _parts(self, name: str) -> dict[int, _Part]:
         if name not in self._lists:
-            given = elements(fields(self._source).get(name)) or []
+            given = elements(inner(self._source).get(name)) or []
             self._lists[name] = {at: _Part(source) for at, source in enumerate(given)}
         return self._lists[name]
 
@@ -139,7 +139,7 @@ class ResponsesAssembler(Assembler):
 
     def _event(self, kind: str, members: dict[str, str]) -> None:
         if kind in _ENDS or kind in _BEGINS:
-            if fields(members.get("response")):
+            if inner(members.get("response")):
                 self._response = members["response"]
                 self._ended = self._over = kind in _ENDS
             return
@@ -153,7 +153,7 @@ class ResponsesAssembler(Assembler):
             self._inner(kind, self._items[at], members)
 
     def _item_event(self, kind: str, at: int, source: str) -> None:
-        if not fields(source):
+        if not inner(source):
             return
         if kind == "response.output_item.added":
             self._items[at] = _Item(source)
@@ -182,7 +182,7 @@ class ResponsesAssembler(Assembler):
         elif stem in _PARTS:
             where, which = _PARTS[stem]
             index = number(members.get(which))
-            if index is not None and fields(members.get("part")):
+            if index is not None and inner(members.get("part")):
                 item.put_part(where, index, members["part"])
         elif kind == "response.output_text.annotation.added" and "annotation" in members:
             index = number(members.get("content_index"))
@@ -194,12 +194,13 @@ class ResponsesAssembler(Assembler):
             return Built("")
         order = sorted(self._items)
         if self._ended:
-            body = fields(self._response)
-            if not order or not is_empty(body.get("output")):
+            body = inner(self._response)
+            given = elements(body.get("output"))
+            if given or (given is not None and not order):
                 return Built(self._response)
         else:
             # As the API says of a reply that did not come to its end.
-            body = {**fields(self._response), "status": '"incomplete"'}
+            body = {**inner(self._response), "status": '"incomplete"'}
         body["output"] = joined(self._items[at].source() for at in order)
         unended = frozenset(at for at, index in enumerate(order) if not self._items[index].done)
         return Built(written(body), unended)
