@@ -190,6 +190,18 @@ HOUSE: dict[str, Room] = {
         ("adapters/openai_agents.py",),
         ("adapters", "session", "formats", "store values", "msgspec", "agents"),
     ),
+    "adapter for pydantic-ai": Room(
+        ("adapters/pydantic_ai.py", "adapters/pydantic_messages.py"),
+        (
+            "adapters",
+            "session",
+            "formats",
+            "store values",
+            "msgspec",
+            "pydantic",
+            "pydantic_ai",
+        ),
+    ),
     # The command's own agent, in a process that can be killed.
     "demo": Room(("demo/*",), ("session", "store values", "store log", "msgspec")),
     # Floor 6: the command. Nothing imports it but `python -m sawlog`.

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Unpack
 
 import msgspec
@@ -96,6 +97,7 @@ class Keeper:
         self._pairs = Pairs()
         self._next = 0
         self._seen = 0
+        self._holds = 0
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -130,6 +132,28 @@ class Keeper:
             if session is not None:
                 self._place.leaves(session)
                 session.release()
+
+    def hold(self) -> None:
+        """Take the lease, if this is the first to hold it."""
+        with self._lock:
+            self.entered()
+            self._holds += 1
+
+    def unhold(self) -> None:
+        """Let go; who is the last to do so gives the lease back."""
+        with self._lock:
+            self._holds -= 1
+            if not self._holds:
+                self.release()
+
+    @contextmanager
+    def held(self) -> Generator[None]:
+        """The lease, held for as long as the block takes."""
+        self.hold()
+        try:
+            yield
+        finally:
+            self.unhold()
 
     # --- records ----------------------------------------------------------------------------------
 
@@ -192,6 +216,19 @@ class Keeper:
                 log = self._place.log.store
                 self._read(log, log.session(self.name))
             return gone
+
+    def call(self, call_id: str) -> tuple[str, bool]:
+        """The event of the newest call of that id that waits for its result, and whether it was
+        started. Empty when there is none."""
+        waiting = [one for one in self.entered().state.waiting if one.call_id == call_id]
+        return (waiting[-1].id, waiting[-1].started) if waiting else ("", False)
+
+    def note(self, payload: Payload) -> None:
+        """Append an event that is no record of the framework's and shows nothing."""
+        with self._lock:
+            session = self.entered()
+            new = session.new(payload, self._source, step=0)
+            [self._seen] = session.record([new])
 
     # --- underneath -------------------------------------------------------------------------------
 
