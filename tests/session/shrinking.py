@@ -1,13 +1,18 @@
-"""The agent that `test_compacting_killed` kills: it compacts its session, in one of several ways.
+"""The agent that tests of a cut compaction cut: it compacts its session, in one of several ways.
 
-It kills itself behind an append of the bracket.
+It kills itself behind an append of the bracket, waits there, or finds the disk full in front of it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import resource
+import shutil
 import signal
+import sys
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import sawlog
@@ -92,7 +97,71 @@ def run(store: str, name: str, way: str, url: str, at: int) -> None:
             assert WAYS[way].at is not None
 
 
+def wait_inside(store: str, name: str, way: str, url: str, at: int, ttl: float = 0.4) -> None:
+    """Compact; say `ready` behind append number `at` and wait there for a line. Prints the end."""
+    os.environ["OPENAI_API_KEY"] = "test"
+
+    def waits() -> None:
+        print("ready", flush=True)
+        sys.stdin.readline()
+
+    with sawlog.open(store) as log:
+        try:
+            with log.session(name, ttl=ttl, owner="the first one") as s:
+                _behind(log, at, waits)
+                compact(s, WAYS[way], url)
+            print("compacted")
+        except sawlog.errors.SawlogError as error:
+            print(type(error).__name__, getattr(error, "owner", ""))
+
+
+def fill_up(store: str, way: str, url: str, at: int, how: str, disk: str) -> None:
+    """Compact on a disk that is full in front of append number `at`, and, when `how` is `stays`,
+    for all that comes after; then go on with room. Prints what the full disk made, and whether the
+    bracket was left open. Append 0 is none: there is always room.
+
+    `disk` is a folder with a file system of its own, to work in; without one the system is told
+    not to let the log's file grow.
+    """
+    os.environ["OPENAI_API_KEY"] = "test"
+    place = os.path.join(disk, "agent.db") if disk else store
+    filler = os.path.join(disk, "filler")
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def full() -> None:
+        if not disk:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(f"{place}-wal"), most))
+            return
+        with open(filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
+            while file.write(bytes(4096)):
+                pass
+
+    def room() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(filler)
+
+    if disk:
+        shutil.copy(store, place)
+    with sawlog.open(place) as log, log.session("base", ttl=600) as s:
+        _around(log, at, full, None if how == "stays" else room)
+        try:
+            compact(s, WAYS[way], url)
+            print("compacted")
+        except sawlog.errors.SawlogError as error:
+            print(type(error).__name__)
+        room()
+        print(bool(s.state.compacting))
+        s.note("next", "there-is-room", "go on")
+    if disk:
+        shutil.copy(place, store)
+
+
 def _dying(log: AgentLog, at: int) -> None:
+    _behind(log, at, lambda: os.kill(os.getpid(), signal.SIGKILL))
+
+
+def _behind(log: AgentLog, at: int, act: Callable[[], None]) -> None:
     append, made = log.store.append, 0
 
     def counted(*args: Any, **options: Any) -> Any:
@@ -100,7 +169,26 @@ def _dying(log: AgentLog, at: int) -> None:
         done = append(*args, **options)
         made += 1
         if made == at:
-            os.kill(os.getpid(), signal.SIGKILL)
+            act()
         return done
+
+    log.store.append = counted  # type: ignore[method-assign]
+
+
+def _around(
+    log: AgentLog, at: int, before: Callable[[], None], after: Callable[[], None] | None
+) -> None:
+    append, made = log.store.append, 0
+
+    def counted(*args: Any, **options: Any) -> Any:
+        nonlocal made
+        made += 1
+        if made == at:
+            before()
+        try:
+            return append(*args, **options)
+        finally:
+            if made == at and after is not None:
+                after()
 
     log.store.append = counted  # type: ignore[method-assign]

@@ -199,7 +199,8 @@ class Compactor:
 
     def _close_orphan(self) -> None:
         """End a bracket that an earlier process left open, so that there is one at a time."""
-        if self._driver.load().compacting:
+        # An append whose outcome nobody knew may have begun one, too.
+        if self._driver.catch_up().compacting:
             self._fail("abandoned: the process that began it is gone")
 
     def _region(self, wanted: Wanted) -> tuple[History, Region]:
