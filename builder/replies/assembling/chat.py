@@ -10,9 +10,17 @@ from __future__ import annotations
 from typing import ClassVar
 
 from sawlog.builder.replies.assembling.base import Assembler, Built
-from sawlog.builder.replies.assembling.pieces import Members, inner, joined, number, written
-from sawlog.builder.replies.source import elements, is_empty
+from sawlog.builder.replies.assembling.pieces import (
+    Listing,
+    Members,
+    inner,
+    joined,
+    number,
+    written,
+)
+from sawlog.builder.replies.source import closes, elements, is_empty
 from sawlog.store.events.base import Named
+from sawlog.store.jsonslices import string
 
 _FIRST = ("id", "created", "model")
 _LEFT_OUT = ("choices", "object", "obfuscation")
@@ -95,11 +103,30 @@ class ChatAssembler(Assembler):
         choices = [self._choices[at] for at in sorted(self._choices)] or [_Choice()]
         body = {"object": '"chat.completion"', **self._fields}
         body["choices"] = joined(choice.source() for choice in choices)
-        calls = choices[0].message.listing("tool_calls")
-        unended: frozenset[int] = frozenset()
-        if calls is not None and len(calls) and not choices[0].finished and not self._done:
-            unended = frozenset({calls.last()})  # those before it ended when the next one began
-        return Built(written(body), unended)
+        first = choices[0]
+        calls = first.message.listing("tool_calls")
+        broken = calls is not None and not first.finished and not self._done
+        return Built(written(body), _unended(calls) if calls and broken else frozenset())
+
+
+def _unended(calls: Listing) -> frozenset[int]:
+    """The calls that had not ended: the last one, and of those before it what shows no end.
+
+    A call ends when the next one begins; but some servers send the arguments of all in turns.
+    """
+    last = calls.last()
+    sources = elements(calls.source()) or []
+    return frozenset(
+        at for at, one in enumerate(sources) if at == last or _shows_no_end(inner(one), calls)
+    )
+
+
+def _shows_no_end(call: dict[str, str], calls: Listing) -> bool:
+    if "custom" in call:
+        # Free text shows no end.
+        return calls.in_turns or is_empty(inner(call["custom"]).get("input"))
+    given = inner(call.get("function")).get("arguments", "null")
+    return not closes(given if (text := string(given)) is None else text)
 
 
 class DeepSeekAssembler(ChatAssembler):

@@ -129,6 +129,8 @@ class Listing:
         self._indexes: list[int | None] = []
         self._at: dict[int, int] = {}
         self._last = -1
+        self.in_turns = False
+        """Whether an element was gone on with after the next one had begun."""
         self.add(source)
 
     def __len__(self) -> int:
@@ -148,6 +150,7 @@ class Listing:
             if at is None or not isinstance(entry, Members) or self._another(entry, members):
                 self._put(index, element, bool(members))
             else:
+                self.in_turns = self.in_turns or at != len(self._entries) - 1
                 self._last = at
                 entry.add(members)
 
