@@ -155,6 +155,19 @@ HOUSE: dict[str, Room] = {
         ("importing.py",),
         ("session", "formats", "builder", "builder render", "store values", "store log", "msgspec"),
     ),
+    # Requests that other programs build, recorded as they leave.
+    "recording": Room(
+        ("recording/*",),
+        (
+            "session",
+            "formats",
+            "builder",
+            "builder render",
+            "store values",
+            "msgspec",
+            "anyio",
+        ),
+    ),
     # Floor 5: pages that write nothing; the public names.
     "viewer": Room(("viewer/*",), ("session", "builder/render/markdown.py", "store values")),
     # The published labs, and policies compared on cases.
@@ -174,7 +187,9 @@ HOUSE: dict[str, Room] = {
         ("__init__.py", "errors.py"),
         (
             "session",
+            "recording",
             "summariser",
+            "providers/client.py",
             "builder",
             "builder selection",
             "store values",
@@ -200,6 +215,18 @@ HOUSE: dict[str, Room] = {
             "msgspec",
             "pydantic",
             "pydantic_ai",
+        ),
+    ),
+    "adapter for langgraph": Room(
+        ("adapters/langgraph.py", "adapters/langchain_messages.py"),
+        (
+            "adapters",
+            "session",
+            "formats",
+            "store values",
+            "msgspec",
+            "langchain_core",
+            "langgraph",
         ),
     ),
     # The command's own agent, in a process that can be killed.
