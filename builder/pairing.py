@@ -185,6 +185,30 @@ def rewound(state: State, to: int) -> State:
     )
 
 
+def edited(state: State, gone: Iterable[str]) -> State:
+    """The state in which the events of these ids are not shown; a call takes its result along.
+
+    What a packet of sawlog's own has settled stays as it is.
+    """
+    ids = frozenset(gone)
+    calls = {one.seq for one in state.news if one.id in ids and one.kind == "tool.requested"}
+    news = [one for one in state.news if one.id not in ids and one.call not in calls]
+    left = {one.seq for one in state.news} - {one.seq for one in news}
+    answered = [
+        entry
+        for entry in state.answered.items()
+        if entry[1].call not in left and entry[1].result not in left
+    ]
+    waiting = still_waiting(news, [call for call in state.waiting if call.id not in ids])
+    return replace(
+        state,
+        news=Vec(news),
+        answered=Index(answered),
+        waiting=waiting,
+        gaps=tuple(sorted({*state.gaps, *left})),
+    )
+
+
 def still_waiting(news: Iterable[News], before: Iterable[Waiting]) -> tuple[Waiting, ...]:
     """The calls that wait once only these news are left: those before, and those whose result
     left. That a call had a result says that it was started."""

@@ -37,6 +37,7 @@ from sawlog.store.events.conversation import (
 from sawlog.store.events.inbox import InboxCancelled, InboxClaimed, InboxInjected
 from sawlog.store.events.items import ItemOffered, ItemWithdrawn, TaskSet
 from sawlog.store.events.lifecycle import (
+    HistoryEdited,
     HistoryRewound,
     HistoryTrimmed,
     SessionForked,
@@ -50,6 +51,7 @@ from sawlog.store.events.steps import (
     Keep,
     MeasureRecorded,
     PacketBuilt,
+    PacketRecorded,
     PolicySet,
     StepAbandoned,
     StepCompleted,
@@ -105,6 +107,11 @@ def fold(state: State, event: Event) -> State:
             return replace(state, tools=tools, gaps=_gaps(state, gone))
         case PacketBuilt():
             return _packet(state, event, content)
+        case PacketRecorded():
+            # It settles nothing: another program chose what it shows. Its step is under way.
+            return replace(
+                state, began=True, open_step=event.step, attempts=0, unsettled=0, current=None
+            )
         case AttemptSent() if event.step == state.open_step:
             return replace(state, attempts=content.number, unsettled=content.number)
         case AttemptAnswered() if event.step == state.open_step:
@@ -124,6 +131,9 @@ def fold(state: State, event: Event) -> State:
             return _rewound(state, event, content.to)
         case HistoryTrimmed():
             return _trimmed(state, content)
+        case HistoryEdited():
+            state = pairing.edited(state, content.gone)
+            return freshness.rebuilt(state, state.sent, frozenset(state.trims))
         case CompactionStarted() if content.through:
             return replace(state, compacting=event.seq)
         case Checkpoint() if content.block is not None and state.compacting:

@@ -301,7 +301,7 @@ class AttemptFailed(SawlogError):
     """Raised when the provider refused a request or the sending broke.
 
     `kind` is the class of the refusal, `status` the HTTP status (0: none), `request_id` the
-    provider's.
+    provider's. `retry_after` are the seconds that the provider asks to wait, None when it does not.
     """
 
     def __init__(self, message: str, *, kind: str, status: int = 0, request_id: str = "") -> None:
@@ -309,6 +309,7 @@ class AttemptFailed(SawlogError):
         self.kind = kind
         self.status = status
         self.request_id = request_id
+        self.retry_after: float | None = None
 
 
 class ConfigError(SawlogError):

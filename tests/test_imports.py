@@ -156,8 +156,8 @@ HOUSE: dict[str, Room] = {
         ("session", "formats", "builder", "builder render", "store values", "store log", "msgspec"),
     ),
     # Requests that other programs build, recorded as they leave.
-    "recording": Room(
-        ("recording/*",),
+    "recorder": Room(
+        ("recorder/*",),
         (
             "session",
             "formats",
@@ -187,9 +187,9 @@ HOUSE: dict[str, Room] = {
         ("__init__.py", "errors.py"),
         (
             "session",
-            "recording",
+            "recorder",
             "summariser",
-            "providers/client.py",
+            "providers/httpclient.py",
             "builder",
             "builder selection",
             "store values",
@@ -227,6 +227,19 @@ HOUSE: dict[str, Room] = {
             "msgspec",
             "langchain_core",
             "langgraph",
+        ),
+    ),
+    "adapter for claude-agent-sdk": Room(
+        ("adapters/claude_agent_sdk.py",),
+        (
+            "adapters",
+            "session",
+            "formats",
+            "builder",
+            "builder render",
+            "store values",
+            "store log",
+            "msgspec",
         ),
     ),
     # The command's own agent, in a process that can be killed.

@@ -19,7 +19,8 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     call one `tool.requested`. `usage` is the source of the provider's object, empty when it gave
     none; `stop_reason` its own word; `account` the organisation that the reply names. `text` is the
     plain text of all parts joined, for callers. `paused`: the turn goes on when this reply goes
-    back as it is. `refusal` is why the model or its filter declined, empty when it did not. `body`
+    back as it is. `refusal` is why the model or its filter declined, empty when it did not. `edits`
+    is the source of what the provider says to have edited of the context, empty for nothing. `body`
     is what arrived, as text; empty for a stream, whose `assembler` is named. `interrupted`: the
     stream broke off and this is what there was; `fault` is then the provider's own error that broke
     it, or that its events stopped making sense, and None when the line or the caller ended it.
@@ -36,6 +37,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     paused: bool
     refusal: str
     body: str
+    edits: str = ""
     assembler: Named | None = None
     interrupted: bool = False
     fault: RefusedReply | None = None

@@ -62,6 +62,7 @@ def read(reply: Received) -> Answered:
         text=assembly.text(),
         paused=stop in _PAUSED,
         refusal=_refusal(stop, fields(body.get("stop_details"))),
+        edits=_edits(fields(body.get("context_management"))),
         body=reply.body,
     )
 
@@ -102,6 +103,11 @@ def _call(assembly: Assembly, at: int, block: dict[str, str], *, cut: bool) -> N
 def _arguments(source: str) -> str:
     written = string(source)
     return source if written is None else written
+
+
+def _edits(management: dict[str, str]) -> str:
+    edits = management.get("applied_edits")
+    return "" if is_empty(edits) or edits is None else edits
 
 
 def _refusal(stop: str, details: dict[str, str]) -> str:

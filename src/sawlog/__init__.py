@@ -19,15 +19,19 @@ if TYPE_CHECKING:
     from sawlog.builder.policy import Rules
     from sawlog.builder.profiles import Profile, profile_of
     from sawlog.builder.selection.policydoc import policy_from, policy_from_toml
+    from sawlog.providers.httpclient import aclient, client
+    from sawlog.recorder.clients import record
+    from sawlog.recorder.context import recording
     from sawlog.store.errors import SawlogError
     from sawlog.store.events.registry import event
     from sawlog.store.objects import FileObjects
     from sawlog.work.call import Call
     from sawlog.work.loading import LOADING, just_in_time
     from sawlog.work.plan import Plan
+    from sawlog.work.reply import Reply
     from sawlog.work.rewinding import Rewound
     from sawlog.work.session import Session
-    from sawlog.work.step import Reply, Step
+    from sawlog.work.step import Step
     from sawlog.work.summarising import Provider
     from sawlog.work.toolrun import ToolRun
     from sawlog.work.tools import tool
@@ -63,6 +67,8 @@ __all__ = [
     "ToolRun",
     "Trust",
     "__version__",
+    "aclient",
+    "client",
     "errors",
     "event",
     "just_in_time",
@@ -70,6 +76,8 @@ __all__ = [
     "policy_from",
     "policy_from_toml",
     "profile_of",
+    "record",
+    "recording",
     "tool",
 ]
 
@@ -92,7 +100,7 @@ _EXPORTS: dict[str, str] = {
     "Provider": "sawlog.work.summarising",
     "Recorded": "sawlog.audit.recorded",
     "RecordedStep": "sawlog.audit.recorded",
-    "Reply": "sawlog.work.step",
+    "Reply": "sawlog.work.reply",
     "Retention": "sawlog.builder.item",
     "Rewound": "sawlog.work.rewinding",
     "Rules": "sawlog.builder.policy",
@@ -102,6 +110,8 @@ _EXPORTS: dict[str, str] = {
     "Step": "sawlog.work.step",
     "ToolRun": "sawlog.work.toolrun",
     "Trust": "sawlog.builder.item",
+    "aclient": "sawlog.providers.httpclient",
+    "client": "sawlog.providers.httpclient",
     "errors": "sawlog.errors",
     "event": "sawlog.store.events.registry",
     "just_in_time": "sawlog.work.loading",
@@ -109,6 +119,8 @@ _EXPORTS: dict[str, str] = {
     "policy_from": "sawlog.builder.selection.policydoc",
     "policy_from_toml": "sawlog.builder.selection.policydoc",
     "profile_of": "sawlog.builder.profiles",
+    "record": "sawlog.recorder.clients",
+    "recording": "sawlog.recorder.context",
     "tool": "sawlog.work.tools",
 }
 

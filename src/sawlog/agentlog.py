@@ -150,7 +150,8 @@ class AgentLog:
         """The same for `async with`: one code path, its blocking work in threads of this log."""
         if "read_only" in options:
             raise TypeError("an async session is written: read one with log.read(name)")
-        from sawlog.work.aio import AsyncSession, OffLoop
+        from sawlog.work.aio import AsyncSession
+        from sawlog.work.offloop import OffLoop
 
         return AsyncSession(lambda: self.session(name, **options), OffLoop(self._executor()))
 
@@ -196,7 +197,8 @@ class AgentLog:
         **options: Unpack[SessionOptions],
     ) -> AsyncSession:
         """The same for `async with`, which forks on entry."""
-        from sawlog.work.aio import AsyncSession, OffLoop
+        from sawlog.work.aio import AsyncSession
+        from sawlog.work.offloop import OffLoop
 
         def forked() -> Session:
             return self.fork(session, step=step, at=at, name=name, **options)

@@ -77,6 +77,18 @@ class HistoryTrimmed(Payload, frozen=True):
     reason: Text = ""
 
 
+@event("history.edited", 1)
+class HistoryEdited(Payload, frozen=True):
+    """The program that builds this session's requests repeats these events no longer.
+
+    It left them out, or tells them otherwise; what it tells instead are events of their own behind
+    this one. Later packets do not show what is `gone`.
+    """
+
+    gone: tuple[EventId, ...]
+    reason: Text = ""
+
+
 @event("foreign.record", 1)
 class ForeignRecord(Payload, frozen=True):
     """A record of a foreign file that the model did not see; always ignorable."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec import structs
 
 from sawlog.store.events.base import EventId, Named, Payload
 from sawlog.store.events.registry import event
@@ -71,13 +72,29 @@ class Literal(msgspec.Struct, frozen=True, tag_field="t", tag="literal"):
     text: Text
 
 
-@event("packet.recorded", 1)
-class PacketRecorded(Payload, frozen=True):
-    """A request that another program built: its bytes are the truth.
+class Quote(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag="quote"):
+    """A text of another event, as a body spells it: that of its part, or of a call its arguments.
 
-    The body is the spans one after the other; `base` is the seq of an earlier `packet.recorded`
-    whose spans i to j-1 a `keep` repeats.
+    `spelling` is `utf-8` (a JSON string in which only what must be is escaped), `ascii` (all else
+    that is no ASCII, too, as \\uXXXX), or `raw` (the text itself).
     """
+
+    seq: int
+    part: int = 1
+    spelling: str = "utf-8"
+
+
+class Again(msgspec.Struct, frozen=True, tag_field="t", tag="again"):
+    """The spans i to j-1 of the `packet.recorded` at `seq`, counted in its own list."""
+
+    seq: int
+    i: int
+    j: int
+
+
+@event("packet.recorded", 1, upcast=lambda old: PacketRecorded(**structs.asdict(old)))
+class PacketRecorded1(Payload, frozen=True):
+    """As it was: every span is a repetition of the base's, or bytes."""
 
     api: str
     method: str = "POST"
@@ -91,13 +108,31 @@ class PacketRecorded(Payload, frozen=True):
     origin: str = "recorded"
 
 
-@event("attempt.sent", 1)
-class AttemptSent(Payload, frozen=True):
-    """The bytes of a packet are about to leave; durable before the first one does.
+@event("packet.recorded", 2)
+class PacketRecorded(Payload, frozen=True):
+    """A request that another program built: its bytes are the truth.
 
-    `number` counts the attempts of a step from 1. `url` and `headers` are what was dialled, as far
-    as it is known and no secret.
+    The body is the spans one after the other; `base` is the seq of an earlier `packet.recorded`
+    (0: none) whose spans i to j-1, all that they stand for counted, a `keep` repeats. `path` is
+    that of the request without host and base, `size` the body's length in bytes, `request` the
+    digest of it all.
     """
+
+    api: str
+    method: str = "POST"
+    path: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    model: Text = ""
+    request: str = ""
+    size: int = 0
+    base: int = 0
+    spans: tuple[Keep | Literal | Quote | Again, ...] = ()
+    origin: str = "recorded"
+
+
+@event("attempt.sent", 1, upcast=lambda old: AttemptSent(**structs.asdict(old)))
+class AttemptSent1(Payload, frozen=True):
+    """As it was: all headers stood in each."""
 
     packet: EventId
     number: int = 1
@@ -106,11 +141,48 @@ class AttemptSent(Payload, frozen=True):
     client: str = ""
 
 
-@event("attempt.answered", 1)
+@event("attempt.sent", 2)
+class AttemptSent(Payload, frozen=True):
+    """The bytes of a packet are about to leave; durable before the first one does.
+
+    `number` counts the attempts of a step from 1. `url` and `headers` are what was dialled, as far
+    as it is known and no secret. With `like`, the seq of an earlier attempt.sent that names none
+    itself, url and headers are those of that one but for what stands here: another url, headers of
+    another value, and `without` those that were not sent.
+    """
+
+    packet: EventId
+    number: int = 1
+    url: Text = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    client: str = ""
+    like: int = 0
+    without: tuple[str, ...] = ()
+
+
+@event("attempt.answered", 1, upcast=lambda old: AttemptAnswered(**structs.asdict(old)))
+class AttemptAnswered1(Payload, frozen=True):
+    """As it was: what the provider edited stood in the body alone."""
+
+    number: int = 1
+    status: int = 200
+    request_id: Text = ""
+    response_id: Text = ""
+    model: Text = ""
+    account: Text = ""
+    stop_reason: Text = ""
+    usage: Text = ""
+    body: Text = ""
+    assembler: Named | None = None
+    interrupted: bool = False
+
+
+@event("attempt.answered", 2)
 class AttemptAnswered(Payload, frozen=True):
     """A whole reply arrived. `body` is as received; empty for a stream, whose assembler is named.
 
-    `usage` and `stop_reason` are the provider's own words.
+    `usage` and `stop_reason` are the provider's own words, and so is `edits`: what it reports to
+    have edited of the context that it was sent, as JSON source; empty when it reports nothing.
     """
 
     number: int = 1
@@ -124,6 +196,7 @@ class AttemptAnswered(Payload, frozen=True):
     body: Text = ""
     assembler: Named | None = None
     interrupted: bool = False
+    edits: Text = ""
 
 
 @event("attempt.refused", 1)

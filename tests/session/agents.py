@@ -18,7 +18,7 @@ from sawlog.store.content import TextPart
 from sawlog.store.events.conversation import ToolFinished
 from sawlog.work.call import Call as Asked
 from sawlog.work.session import Session
-from sawlog.work.step import Reply as Answer
+from sawlog.work.reply import Reply as Answer
 from sawlog.work.step import Step
 
 APIS = ("anthropic", "openai-chat", "openai-responses", "deepseek-chat")

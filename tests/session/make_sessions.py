@@ -50,7 +50,7 @@ from sawlog.store.events.world import ObservationRecorded
 from sawlog.store.exchange import export
 from sawlog.work.call import Call as Asked
 from sawlog.work.session import Session
-from sawlog.work.step import Reply as Answer
+from sawlog.work.reply import Reply as Answer
 from sawlog.work.step import Step
 
 PACKETS = "packets.json"

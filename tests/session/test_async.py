@@ -13,7 +13,7 @@ from sawlog.agentlog import AgentLog
 from sawlog.providers.fake import FakeProvider
 from sawlog.work.aio import AsyncSession
 from sawlog.work.call import Call as Asked
-from sawlog.work.step import Reply as Answer
+from sawlog.work.reply import Reply as Answer
 from tests.session.agents import APIS, SYSTEM, TOOLS, fix, sound, told, types
 from tests.session.tasks import async_client, calls_of, run, step_of
 

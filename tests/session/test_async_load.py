@@ -15,7 +15,7 @@ import openai
 import pytest
 
 from sawlog.agentlog import AgentLog
-from sawlog.work.step import Reply
+from sawlog.work.reply import Reply
 from tests.session.agents import python, sound
 
 SESSIONS = 100

@@ -69,6 +69,7 @@ from sawlog.store.events.inbox import InboxCancelled, InboxClaimed, InboxInjecte
 from sawlog.store.events.items import ItemOffered, ItemWithdrawn, Label, TaskSet
 from sawlog.store.events.lifecycle import (
     ForeignRecord,
+    HistoryEdited,
     HistoryRewound,
     HistoryRewound1,
     HistoryTrimmed,
@@ -78,17 +79,22 @@ from sawlog.store.events.lifecycle import (
 )
 from sawlog.store.events.registry import event
 from sawlog.store.events.steps import (
+    Again,
     AttemptAnswered,
+    AttemptAnswered1,
     AttemptLost,
     AttemptRefused,
     AttemptRunning,
     AttemptSent,
+    AttemptSent1,
     Keep,
     Literal,
     MeasureRecorded,
     PacketBuilt,
     PacketRecorded,
+    PacketRecorded1,
     PolicySet,
+    Quote,
     Run,
     StepAbandoned,
     StepCompleted,
@@ -245,7 +251,7 @@ def every_type(make: Maker) -> SessionRow:
             ),
             prefix=digest, profile_digest=digest, replaces=id_of("p0"), fallback_of=id_of("p"),
         )),
-        ("harness", 1, AttemptSent(
+        ("harness", 1, AttemptSent1(
             id_of("p1"), 1, "https://models.invalid/v1/messages", (("user-agent", "x/1"),),
             "anthropic",
         )),
@@ -254,7 +260,7 @@ def every_type(make: Maker) -> SessionRow:
         ("provider:anthropic", 1, AttemptRefused(
             3, "overloaded", 529, "req_1", "Overloaded", '{"type":"error"}',
         )),
-        ("provider:anthropic", 1, AttemptAnswered(
+        ("provider:anthropic", 1, AttemptAnswered1(
             4, 200, "req_2", "msg_1", "m-1-served", "org_1", "tool_use", '{"output_tokens":7}',
             '{"id":"msg_1"}', Named("sse", 2), True,
         )),
@@ -290,7 +296,7 @@ def every_type(make: Maker) -> SessionRow:
         )),
         ("harness", 0, CompactionStarted1()),
         ("harness", 0, CompactionFailed("no progress")),
-        ("proxy", 2, PacketRecorded(
+        ("proxy", 2, PacketRecorded1(
             "openai-chat", "POST", "/chat/completions", (("x", "y"),), "m-2", digest, 40, 3,
             (Literal('{"model":"m-2",'), Keep(0, 2), Literal("}")), "held",
         )),
@@ -369,6 +375,38 @@ def starts(make: Maker) -> SessionRow:
     ]
     for payload in payloads:
         make.log.append(session, [NewEvent(payload=payload, source="harness", step=1)])
+    return make.log.get(session)
+
+
+def recorded(make: Maker) -> SessionRow:
+    """Requests that another program built, every kind of span; attempts as they are since then."""
+    session = make.session("recorded")
+    digest = "cd" * 32
+    headers = (("accept", "*/*"), ("content-length", "40"), ("user-agent", "program/1"))
+    payloads = [
+        ("user", 0, MessageUser((TextPart("look"),))),
+        ("recorder", 1, PacketRecorded(
+            "openai-chat", "POST", "/v1/chat/completions", (("openai-beta", "x"),), "m-1", digest,
+            40, 0, (Literal('{"messages":['), Quote(1), Quote(1, 2, "ascii"), Literal("]}")),
+        )),
+        ("provider:openai-chat", 1, AttemptSent(
+            id_of("p1"), 1, "https://api.invalid/v1/chat/completions", headers, "openai",
+        )),
+        ("provider:openai-chat", 1, AttemptSent(
+            id_of("p1"), 2, "https://other.invalid", headers[1:2], "openai", 3, ("accept",),
+        )),
+        ("provider:openai-chat", 1, AttemptAnswered(
+            2, 200, "req-1", "r-1", "m-1", "org", "stop", '{"n":1}', "{}",
+            Named("openai-chat-sse"), True, '[{"type":"clear"}]',
+        )),
+        ("harness", 0, HistoryEdited((id_of("m1"), id_of("m2")), "told otherwise")),
+        ("recorder", 2, PacketRecorded(
+            "openai-chat", size=9, base=2,
+            spans=(Keep(0, 2), Again(2, 2, 4), Quote(1, 1, "raw")), origin="rewritten",
+        )),
+    ]  # fmt: skip
+    for source, step, payload in payloads:
+        make.log.append(session, [NewEvent(payload=payload, source=source, step=step or None)])
     return make.log.get(session)
 
 
@@ -531,6 +569,7 @@ def make(folder: Path) -> None:
         # Counted by itself, so that no vector in front of it has a part in its bytes.
         rows["effects"] = effects(Maker(database, "effects "))
         rows["rewinds"] = rewinds(Maker(database, "rewinds "))
+        rows["recorded"] = recorded(Maker(database, "recorded "))
         for name, row in rows.items():
             data = b"".join(export(maker.log, row))
             (folder / f"{name}.jsonl").write_bytes(data)

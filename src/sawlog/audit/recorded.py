@@ -27,6 +27,7 @@ from sawlog.store.events.conversation import MessageAssistant, ToolRequested
 from sawlog.store.events.lifecycle import HistoryRewound
 from sawlog.store.events.steps import (
     PacketBuilt,
+    PacketRecorded,
     PolicySet,
     Run,
     StepAbandoned,
@@ -244,8 +245,14 @@ class Recorded:
     # --- packets --------------------------------------------------------------------------------
 
     def packet(self, step: int) -> StepPacket:
-        """The packet of a step: replayed from its manifest, or reconstructed for an import."""
+        """The packet of a step: replayed from its manifest, read from the spans of a recorded
+        request, or reconstructed for an import."""
         event = self.packet_event(step)
+        if event is not None and isinstance(event.content, PacketRecorded):
+            from sawlog.audit.recordedpackets import recorded_packet
+
+            shown = (one for one in self.events(0, event.seq) if one.shown)
+            return recorded_packet(event, shown, self._window)
         if event is not None:
             return self._replayed(event)
         before = self.place(step)
@@ -384,8 +391,10 @@ class RecordedStep:
 
     @property
     def sent(self) -> str:
-        """How far what was sent is what was seen: `exact`, or `reconstructed` for an import."""
-        return "exact" if self.packet.origin == "built" else "reconstructed"
+        """How far what was sent is what was seen; see `sawlog.audit.sending.sent`."""
+        from sawlog.audit.sending import sent
+
+        return sent(self.session, self.number)
 
     @property
     def outcome(self) -> str:
@@ -413,6 +422,8 @@ class RecordedStep:
     def verify(self) -> bool:
         """True when the packet comes out as recorded, by digest."""
         event = self.session.packet_event(self.number)
+        if event is not None and isinstance(event.content, PacketRecorded):
+            return self.packet.request.digest == event.content.request
         if event is None or not isinstance(event.content, PacketBuilt):
             return True
         packet = self.packet

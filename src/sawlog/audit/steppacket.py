@@ -16,8 +16,9 @@ from sawlog.store.events.steps import PacketBuilt
 class StepPacket(msgspec.Struct, frozen=True):
     """The packet of a recorded step.
 
-    `origin` is `built` (recorded before it was sent) or `reconstructed` (from a foreign file,
-    which shows the step and not its request). `built_at` is the seq of its packet.built (0: none),
+    `origin` is `built` (recorded before it was sent), `recorded` (another program built it; its
+    bytes were recorded before they left) or `reconstructed` (from a foreign file, which shows the
+    step and not its request). `built_at` is the seq of its packet event (0: none),
     `sees` the last event that it was built over. `as_of` is the time that it was built for, in
     microseconds UTC; for a reconstruction the newest time among those events, UNKNOWN_TIME if none
     has one. `missing` names what is not in it, such as what the model saw and a foreign file does

@@ -5,6 +5,8 @@ cold         one fold from genesis, with the policy (a caller's own is read from
              and renders the same again; without a policy that is not installed here
 snapshot     states written and read back, carried on beside the others, give the same
 incremental  (imports) the warm builder gives what is arranged afresh at each step
+recorded     (requests that another program built) the spans give the bytes whose digest was
+             recorded before they left
 
 An import has no manifests: its path `stored` is `absent`, and the other three are compared with
 each other. Every fiftieth step is built once more without any cache. Memory is bounded by the
@@ -26,6 +28,7 @@ from sawlog.audit.inforce import rules_of
 from sawlog.audit.manifests import Manifests
 from sawlog.audit.reconstructing import foreign_sending, reconstruct
 from sawlog.audit.recorded import Recorded
+from sawlog.audit.recordedpackets import request_digest
 from sawlog.builder.arrange import Arrangement
 from sawlog.builder.assembly import Assembly
 from sawlog.builder.branching import attended
@@ -43,6 +46,7 @@ from sawlog.builder.replay import (
     replayed,
     sent_under,
 )
+from sawlog.builder.requests.reading import recorded_body
 from sawlog.builder.snapshot import CODEC, decode, encode, state_digest
 from sawlog.builder.state import Ref, State
 from sawlog.builder.vec import Vec
@@ -50,7 +54,7 @@ from sawlog.store.checked import Check
 from sawlog.store.envelope import UNKNOWN_TIME, StoredEvent
 from sawlog.store.errors import BuildError, Damaged, InvalidPolicy, NoSession, UnknownNumber
 from sawlog.store.event import Event, decoded
-from sawlog.store.events.steps import PacketBuilt, PolicySet
+from sawlog.store.events.steps import PacketBuilt, PacketRecorded, PolicySet
 from sawlog.store.text import BlobMissing
 
 SNAPSHOT_EVERY = 250
@@ -108,6 +112,8 @@ class _Verification:
         self.steps = 0
         self.built = 0
         """Steps that have a manifest."""
+        self.recorded = 0
+        """Steps whose request another program built."""
         self.not_installed = 0
         """Steps whose policy is not installed: no cold build tells what it would choose."""
         self.newest = UNKNOWN_TIME
@@ -127,7 +133,9 @@ class _Verification:
         if isinstance(content, PacketBuilt):
             self._packet(event, content, before)
         else:
-            if event.step > before.step and not before.blocked and self._is_foreign_step(before):
+            if isinstance(content, PacketRecorded):
+                self._recorded(event, content)
+            elif event.step > before.step and not before.blocked and self._is_foreign_step(before):
                 self._reconstructed(event.step, before)
             self.state = fold(before, event)
             self.mirror = fold(self.mirror, _mirrored(event))
@@ -142,11 +150,13 @@ class _Verification:
         row = self.session.row
         for fault in self.brackets.end():
             self._differs(self.state.step, "compaction", fault, "")
+        ours = self.steps - self.recorded
         checked = {
             "stored": self.built,
-            "cold": self.steps - self.not_installed,
-            "snapshot": self.steps,
-            **({"incremental": self.steps} if self.steps > self.built else {}),
+            "cold": ours - self.not_installed,
+            "snapshot": ours,
+            **({"incremental": ours} if ours > self.built else {}),
+            **({"recorded": self.recorded} if self.recorded else {}),
             **({"compaction": self.brackets.seen} if self.brackets.seen else {}),
         }
         for name, steps in checked.items():
@@ -250,6 +260,26 @@ class _Verification:
                 self._differs(step, "cold", f"{built.reason}: {built.message}", packet.request)
             elif built.semantic != packet.semantic or built.request.digest != packet.request:
                 self._refs_differ(step, "cold", refs, built.refs[:])
+
+    # --- a step whose request another program built ----------------------------------------------
+
+    def _recorded(self, event: Event, packet: PacketRecorded) -> None:
+        """The spans must give the bytes whose digest was recorded; nothing else is claimed."""
+        self.steps += 1
+        self.recorded += 1
+        try:
+            body = recorded_body(event.seq, self.window)
+        except (BlobMissing, BuildError) as error:
+            self._differs(event.step, "recorded", str(error), packet.request)
+            return
+        found = request_digest(packet, body)
+        if found != packet.request or len(body) != packet.size:
+            self._add(
+                Difference(
+                    event.step, "recorded", "the request", -1,
+                    packet.request, packet.size, found, len(body),
+                )
+            )  # fmt: skip
 
     # --- a step that a foreign file shows --------------------------------------------------------
 

@@ -7,29 +7,27 @@ provider and waiting are awaited here. Tasks may share one session; appends queu
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import inspect
 import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from concurrent.futures import Executor
 from functools import partial
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 from sawlog.builder.effects import SIDE_EFFECT
 from sawlog.store.content import MediaPart, Part
-from sawlog.store.errors import AttemptFailed, ConfigError, Leased
+from sawlog.store.errors import Leased
 from sawlog.store.events.base import Payload
 from sawlog.work.aioeffecting import AsyncRunEffect
+from sawlog.work.aiostep import AsyncStep
 from sawlog.work.aiotelling import AsyncTelling
 from sawlog.work.call import Call
-from sawlog.work.exchange import aexchange, checked, library_of, pause_after
 from sawlog.work.given import names
+from sawlog.work.offloop import OffLoop
 from sawlog.work.resolving import OneCall, call_of
 from sawlog.work.seeing import MOST
 from sawlog.work.session import ChildSession, Session
 from sawlog.work.showing import As
-from sawlog.work.step import RETRIED, Reply, Step
 from sawlog.work.toolrun import ToolRun
 from sawlog.work.tools import own_tool
 
@@ -38,29 +36,6 @@ T = TypeVar("T")
 
 _LOOK_AGAIN = 0.05
 """Seconds between two looks at a lease that is waited for."""
-
-
-class OffLoop:
-    """Runs blocking work in the threads of a log, which tools and other libraries do not share."""
-
-    def __init__(self, executor: Executor) -> None:
-        self._executor = executor
-
-    async def __call__(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run it. A cancelled caller still waits for it: an append that began is finished, and
-        what it wrote is known."""
-        run = partial(contextvars.copy_context().run, partial(work, *args, **kwargs))
-        done: asyncio.Future[T] = asyncio.get_running_loop().run_in_executor(self._executor, run)
-        try:
-            return await asyncio.shield(done)
-        except asyncio.CancelledError as cancelled:
-            while not done.done():
-                try:
-                    await asyncio.wait([done])
-                except asyncio.CancelledError:
-                    continue  # once is enough: it goes on below, when the work is done
-            failed = None if done.cancelled() else done.exception()
-            raise cancelled from failed
 
 
 class AsyncSession(AsyncTelling):
@@ -205,54 +180,6 @@ class AsyncChildSession(AsyncSession):
 def _sync_options(options: dict[str, Any]) -> dict[str, Any]:
     fallback = options.get("fallback_of")
     return {**options, "fallback_of": fallback.sync} if isinstance(fallback, AsyncStep) else options
-
-
-class AsyncStep:
-    """A step whose packet is in the log, to be sent from a task."""
-
-    def __init__(self, step: Step, off_loop: OffLoop) -> None:
-        self.sync = step
-        self._off_loop = off_loop
-
-    @property
-    def number(self) -> int:
-        """The step's number in its session."""
-        return self.sync.number
-
-    @property
-    def body(self) -> bytes:
-        """The body: exactly these bytes are what the log says was sent."""
-        return self.sync.body
-
-    async def send(self, client: Any, *, retries: int = 0, timeout: float | None = None) -> Reply:
-        """Send the packet with an async client and log what comes back; see `Step.send`.
-
-        A task that is cancelled meanwhile leaves the attempt as lost.
-        """
-        step = self.sync
-        checked(client, awaited=True)
-        for left in range(retries, -1, -1):
-            try:
-                await self._off_loop(step.opened, library_of(client))
-                raw = await aexchange(client, step, timeout)
-            except BaseException as error:
-                await self._off_loop(step.lost, error)
-                raise
-            try:
-                return await self._off_loop(step.closed, raw, final=left == 0)
-            except AttemptFailed as error:
-                if left == 0 or error.kind not in RETRIED:
-                    raise
-            await asyncio.sleep(pause_after(raw, retries - left))
-        raise ConfigError(f"{retries} retries are less than none")
-
-    async def answer(self, body: Any, **options: Any) -> Reply:
-        """Log a reply that the caller received by other means."""
-        return await self._off_loop(self.sync.answer, body, **options)
-
-    async def abandon(self, reason: str = "") -> None:
-        """Give the step up: it ends without a reply."""
-        await self._off_loop(self.sync.abandon, reason)
 
 
 class AsyncToolRun:

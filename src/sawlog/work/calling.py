@@ -84,7 +84,7 @@ class Calling(Rewinding):
         with self._driver.lock:
             if call.event_id not in self._abandoned:
                 self.open_call(call.event_id)
-            new = self._driver.new(payload, _tool_source(call.name), step=call.step, blobs=blobs)
+            new = self._driver.new(payload, tool_source(call.name), step=call.step, blobs=blobs)
             self._driver.append([new])
 
     def ended(self, call: Call) -> None:
@@ -131,6 +131,7 @@ def _same_tools(now: tuple[Tool, ...], wanted: tuple[Tool, ...]) -> bool:
     return isinstance(stored, ToolsChanged) and now == stored.tools
 
 
-def _tool_source(name: str) -> str:
+def tool_source(name: str) -> str:
+    """The channel of what a tool of that name gives."""
     plain = name.isascii() and not any(c <= " " or c == "\x7f" for c in name) and len(name) <= 200
     return f"tool:{name}" if name and plain else "tool:unnamed"

@@ -183,7 +183,7 @@ class Driver:
                     "that",
                     step=of_step,
                 )
-            made = state.seq == 0 and not self.row.ancestors
+            made = self._unmade(state)
             if made:
                 begun = SessionCreated(name=self.row.name or "", parent=self.parent)
                 created = self.new(begun, "harness")
@@ -207,6 +207,17 @@ class Driver:
                 self.catch_up()
             self._snapshot()
             return done.seqs[1:] if made else done.seqs
+
+    @property
+    def next_seq(self) -> int:
+        """The seq that the next event gets, if nobody else appends."""
+        with self.lock:
+            state = self.load()
+            return state.seq + (2 if self._unmade(state) else 1)
+
+    def _unmade(self, state: State) -> bool:
+        """True of a session whose first event, that it was made, comes with the next ones."""
+        return state.seq == 0 and not self.row.ancestors
 
     def as_events(
         self, state: State, events: Sequence[NewEvent], times: Sequence[int] = ()

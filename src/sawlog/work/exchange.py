@@ -20,6 +20,8 @@ class Outgoing(Protocol):
     """What an exchange needs of a step: the bytes, where they go, under which headers."""
 
     @property
+    def api(self) -> str: ...
+    @property
     def path(self) -> str: ...
     @property
     def body(self) -> bytes: ...
@@ -46,7 +48,7 @@ def exchange(client: Any, step: Outgoing, timeout: float | None) -> RawReply:
         return _official(client, step, timeout)
     if kind == "httpx":
         path = official_path(client, step.path)
-        return _reply(client.post(path, **http_arguments(step, timeout)))
+        return reply_of(client.post(path, **http_arguments(step, timeout)))
     return RawReply(200, {}, reply_bytes(client(step.body)))
 
 
@@ -59,11 +61,11 @@ async def aexchange(client: Any, step: Outgoing, timeout: float | None) -> RawRe
                 official_path(client, step.path), **official_arguments(client, step, timeout)
             )
         except Exception as error:
-            return _from_error(error)
-        return _reply(answer)
+            return from_error(error)
+        return reply_of(answer)
     if kind == "httpx":
         path = official_path(client, step.path)
-        return _reply(await client.post(path, **http_arguments(step, timeout)))
+        return reply_of(await client.post(path, **http_arguments(step, timeout)))
     body = client(step.body)
     return RawReply(200, {}, reply_bytes(await body if inspect.isawaitable(body) else body))
 
@@ -126,18 +128,37 @@ def reply_bytes(body: object) -> bytes:
 
 
 def pause_after(refusal: RawReply, number: int) -> float:
-    """Seconds to wait before the same bytes go out again, after the attempt of that number.
+    """Seconds to wait before the same bytes go out again, after the attempt of that number."""
+    return pause_before(number, asked_pause(refusal.headers))
 
-    What the provider asks for, at most a minute; else half a second, doubled each time up to 8.
-    """
+
+def asked_pause(headers: Mapping[str, str]) -> float | None:
+    """The seconds that a refusal asks to wait, at most a minute; None when it does not."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
-            asked = float(refusal.headers.get(name, "")) * unit
+            asked = float(headers.get(name, "")) * unit
         except ValueError:
             continue  # absent, or a date: the usual pause will do
         if 0 <= asked <= 60:
             return asked
-    return min(8.0, 0.5 * 2.0**number)
+    return None
+
+
+def pause_before(tried: int, asked: float | None) -> float:
+    """Seconds to wait after so many tries before this one: what the provider asks for, else half a
+    second, doubled each time up to 8."""
+    return min(8.0, 0.5 * 2.0**tried) if asked is None else asked
+
+
+def retries_of(client: Any, retries: int | None) -> int:
+    """How often the same bytes may go out again: what is asked for, else what the client has.
+
+    Raises ConfigError for less than none.
+    """
+    count: object = getattr(client, "sawlog_retries", 0) if retries is None else retries
+    if not isinstance(count, int) or count < 0:
+        raise ConfigError(f"{count!r} retries: give a whole number from 0 on")
+    return count
 
 
 # --- official clients -----------------------------------------------------------------------------
@@ -149,8 +170,8 @@ def _official(client: Any, step: Outgoing, timeout: float | None) -> RawReply:
             official_path(client, step.path), **official_arguments(client, step, timeout)
         )
     except Exception as error:
-        return _from_error(error)
-    return _reply(answer)
+        return from_error(error)
+    return reply_of(answer)
 
 
 def official_path(client: Any, path: str) -> str:
@@ -184,12 +205,12 @@ def _response_type(client: Any) -> type[Any]:
     raise ConfigError(f"{type(inner).__name__} is no HTTP client that sawlog knows")
 
 
-def _from_error(error: Exception) -> RawReply:
+def from_error(error: Exception) -> RawReply:
     """The reply that an official client turned into an exception; other exceptions go on."""
     response = getattr(error, "response", None)
     if response is None or not hasattr(response, "status_code"):
         raise error
-    return _reply(response)
+    return reply_of(response)
 
 
 def http_arguments(step: Outgoing, timeout: float | None) -> dict[str, Any]:
@@ -203,6 +224,7 @@ def http_arguments(step: Outgoing, timeout: float | None) -> dict[str, Any]:
     return arguments
 
 
-def _reply(response: Any) -> RawReply:
+def reply_of(response: Any) -> RawReply:
+    """A response that was read, as a reply."""
     headers = {str(name).lower(): str(value) for name, value in response.headers.items()}
     return RawReply(int(response.status_code), headers, bytes(response.content))

@@ -6,9 +6,11 @@ from sawlog.store.directory import SessionRow
 from sawlog.store.errors import NoStep
 from sawlog.store.event import Event, decoded
 from sawlog.store.events.lifecycle import SessionCreated
-from sawlog.store.events.steps import PacketBuilt
 from sawlog.store.log import Log
 from sawlog.work.window import Window
+
+PACKETS = ("packet.built", "packet.recorded")
+"""The events that are a step's packet."""
 
 _LOOK = 64
 """Events that are read at once while a packet is looked for."""
@@ -52,12 +54,12 @@ class Places:
         return 0
 
     def packet_event(self, step: int) -> Event | None:
-        """The newest packet.built of a step, or None when it has none (an import)."""
+        """The newest packet of a step, or None when it has none (an import)."""
         if self.format:
             at = self._scan().get(step, 0)
             if at:
                 event = self._window.event(at)
-                return event if isinstance(event.content, PacketBuilt) else None
+                return event if event.type in PACKETS else None
             return None
         # Steps rise with seq from packet to packet, so a search by halves finds the last one.
         low, high = 0, self._row.head
@@ -78,7 +80,7 @@ class Places:
         while at < upto:
             end = min(upto, at + _LOOK)
             for stored in self._log.read(self._row, after=at, upto=end):
-                if stored.type == "packet.built":
+                if stored.type in PACKETS:
                     return decoded(stored, self._log.registry)
             at = end
         return None
@@ -97,14 +99,14 @@ class Places:
         return place - 1
 
     def _scan(self) -> dict[int, int]:
-        """Step to the seq of its packet.built, or of its first event in an import."""
+        """Step to the seq of its packet, or of its first event in an import."""
         if self._seqs is None:
             places: dict[int, int] = {}
             packets: dict[int, int] = {}
             for stored in self._log.read(self._row):
                 if stored.step:
                     places.setdefault(stored.step, stored.seq)
-                    if stored.type == "packet.built":
+                    if stored.type in PACKETS:
                         packets[stored.step] = stored.seq
             self._seqs = {**places, **packets}
         return self._seqs

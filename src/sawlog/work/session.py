@@ -6,7 +6,8 @@ lease, the folded state and the contents are its `Driver`'s.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from os import PathLike
 from types import TracebackType
 from typing import Any, Self
@@ -35,6 +36,7 @@ from sawlog.work.checking import Checks
 from sawlog.work.child import Handing, checked_label
 from sawlog.work.compacting import Compactor
 from sawlog.work.credentials import Credentials
+from sawlog.work.dials import Dials
 from sawlog.work.driver import Driver
 from sawlog.work.effecting import EffectLog
 from sawlog.work.forking import fork
@@ -44,6 +46,7 @@ from sawlog.work.resolving import Resolving
 from sawlog.work.shortening import Shortening
 from sawlog.work.step import Step
 from sawlog.work.stepper import Asked, Stepper
+from sawlog.work.streaming import StreamRecord
 from sawlog.work.telling import parts_of
 from sawlog.work.triggers import Triggers
 from sawlog.work.window import Window
@@ -74,6 +77,9 @@ class Session(Resolving, Shortening):
         self.checks = Checks(self._driver, opened.guard, self._effects)
         self.credentials = Credentials(opened.secrets, opened.handed)
         self._declared = {}
+        self._streams: list[StreamRecord] = []
+        self._leaving: list[Callable[[], None]] = []
+        self.dials = Dials()
         self._log = log
         self._opened = opened
 
@@ -106,8 +112,15 @@ class Session(Resolving, Shortening):
         self._driver.acquire(self.wait if wait is None else wait)
 
     def release(self) -> None:
-        """Give the lease back; any process may go on from here."""
-        self._driver.release()
+        """Give the lease back; any process may go on from here.
+
+        A stream that nobody read to its end is over: what had come of it is logged first.
+        """
+        leaving, self._leaving = self._leaving, []
+        with ExitStack() as stack:
+            stack.callback(self._driver.release)
+            for leave in (*leaving, self._stop_streams):
+                stack.callback(leave)
 
     @property
     def wait(self) -> float:
@@ -205,6 +218,7 @@ class Session(Resolving, Shortening):
         ConfigError when the session has another policy of the same name and number.
         """
         self._driver.drives("a step")
+        self._stop_streams()
         chosen = APIS.get(api)
         if chosen is None:
             raise ConfigError(f"there is no API {quoted(api)}: use one of {', '.join(APIS)}")
@@ -229,6 +243,24 @@ class Session(Resolving, Shortening):
     def sending(self) -> None:
         """Raise NotEntered unless this handle may send; what a Step asks before bytes leave."""
         self._driver.drives("the sending of a step")
+
+    def streaming(self, record: StreamRecord) -> None:
+        """Take note of a stream; one that is left open ends when the session goes on."""
+        self._streams = [*(one for one in self._streams if not one.settled), record]
+
+    def on_release(self, leave: Callable[[], None]) -> None:
+        """Call this when the lease is given back, while it is held still."""
+        self._leaving.append(leave)
+
+    def beside(self, name: str) -> Session:
+        """The session of that name in the same store, new or continued, opened as this one is."""
+        opened = msgspec.structs.replace(self._opened, pre_step=None)
+        return Session(self._log, self._log.session(name, create=True), opened)
+
+    def _stop_streams(self) -> None:
+        streams, self._streams = self._streams, []
+        for record in streams:
+            record.interrupt()
 
     # --- sub-agents ------------------------------------------------------------------------------
 
@@ -277,12 +309,32 @@ class Session(Resolving, Shortening):
 
     # --- the log underneath ----------------------------------------------------------------------
 
-    def record(self, events: Sequence[NewEvent], *, of_step: int | None = None) -> tuple[int, ...]:
+    def record(
+        self,
+        events: Sequence[NewEvent],
+        *,
+        of_step: int | None = None,
+        expected_seq: int | None = None,
+    ) -> tuple[int, ...]:
         """Append prepared events under this handle's lease; gives their seqs.
 
         With `of_step` they belong to that step: raises StepEnded when it has its end already.
+        With `expected_seq` they stand right behind that event: raises Conflict when others came.
         """
-        return self._append(events, of_step=of_step)
+        return self._append(events, of_step=of_step, expected_seq=expected_seq)
+
+    @property
+    def next_seq(self) -> int:
+        """The seq that the next event gets, if nobody else appends."""
+        return self._driver.next_seq
+
+    def place(self, step: int) -> int:
+        """The seq of a step's packet. Raises NoStep."""
+        return self._driver.place(step)
+
+    def caught_up(self) -> State:
+        """The state after what others have appended meanwhile, too."""
+        return self._driver.catch_up()
 
     def new(
         self,

@@ -1,76 +1,43 @@
 """One step: its packet, its attempts, its reply. Each attempt is an event before and after.
 
-`send` lets exactly the packet's bytes leave; `body` and `answer` are for any other client.
+`send` lets exactly the packet's bytes leave, `stream` hands the reply through as it comes; `body`
+and `answer` are for any other client.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, Self
-
-import msgspec
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from sawlog.builder.build import Built
 from sawlog.builder.replies import Answered, RefusedReply, Running, parse
+from sawlog.builder.replies.assembling import is_stream
 from sawlog.builder.state import State
 from sawlog.store.envelope import NewEvent
-from sawlog.store.errors import AttemptFailed, ConfigError
+from sawlog.store.errors import AttemptFailed
 from sawlog.store.event import Event
-from sawlog.store.events.conversation import MessageAssistant, ToolRequested
-from sawlog.store.events.steps import (
-    AttemptAnswered,
-    AttemptLost,
-    AttemptRefused,
-    AttemptRunning,
-    AttemptSent,
-    StepAbandoned,
-    StepCompleted,
-    StepFailed,
-)
+from sawlog.store.events.conversation import ToolRequested
+from sawlog.store.events.steps import StepAbandoned
+from sawlog.store.jsonslices import fields
+from sawlog.work.attempts import RETRIED, Attempts, Clean
 from sawlog.work.calibrating import Effort, measured
 from sawlog.work.call import Call, Declares
 from sawlog.work.checking import Checks
-from sawlog.work.exchange import RawReply, checked, exchange, library_of, pause_after, reply_bytes
-from sawlog.work.verdicts import Denied
-
-RETRIED = ("rate_limit", "overload", "timeout", "provider_error")
-"""Classes of refusal after which the same bytes may be sent again."""
-
-
-class ToolCalls(tuple[Call, ...]):
-    """The calls of a reply that may run.
-
-    It is true when the model asked for any call, also when none of them may run: a loop that ends
-    without calls goes on then, and the next packet tells the model what was denied.
-    """
-
-    asked: bool
-
-    def __new__(cls, calls: Iterable[Call] = (), *, asked: bool = False) -> Self:
-        made = super().__new__(cls, calls)
-        made.asked = asked or len(made) > 0
-        return made
-
-    def __bool__(self) -> bool:
-        return self.asked
-
-
-class Reply(msgspec.Struct, frozen=True):
-    """What the model answered: text, calls to run, and the provider's own words about it.
-
-    `denied` are the calls that do not run, each with its reason; the model is told in the next
-    packet.
-    """
-
-    text: str
-    tool_calls: ToolCalls
-    stop_reason: str
-    usage: str
-    response_id: str
-    request_id: str
-    body: bytes
-    denied: tuple[Denied, ...] = ()
+from sawlog.work.dialling import dialled
+from sawlog.work.dials import Dialled, Dials
+from sawlog.work.exchange import (
+    RawReply,
+    asked_pause,
+    checked,
+    exchange,
+    pause_before,
+    reply_bytes,
+    retries_of,
+)
+from sawlog.work.reply import Reply, ToolCalls
+from sawlog.work.streamexchange import open_stream
+from sawlog.work.streaming import ReplyStream, StreamRecord, must_stream
 
 
 class Records(Declares, Protocol):
@@ -86,6 +53,15 @@ class Records(Declares, Protocol):
 
     def sending(self) -> None:
         """Raise NotEntered unless steps may be sent: another handle may drive the session."""
+        ...
+
+    def streaming(self, record: StreamRecord) -> None:
+        """Take note of a stream: what the session does next leaves it as interrupted."""
+        ...
+
+    @property
+    def dials(self) -> Dials:
+        """Where this handle sent its attempts."""
         ...
 
     @property
@@ -120,8 +96,7 @@ class Step:
         self.packet = built
         self.event_id = event.id
         self.reply: Reply | None = None
-        self._attempts = 0
-        self._open = False
+        self._attempts = Attempts(session, number, event.id, built.header.api)
 
     @property
     def api(self) -> str:
@@ -153,32 +128,52 @@ class Step:
         """The body: exactly these bytes are what the log says was sent."""
         return self.packet.request.body
 
-    def send(self, client: Any, *, retries: int = 0, timeout: float | None = None) -> Reply:
+    @property
+    def streams(self) -> bool:
+        """True when the packet asks for a stream of events: built with `stream=True`."""
+        return fields(self.packet.header.params).get("stream") == "true"
+
+    def send(
+        self, client: Any, *, retries: int | None = None, timeout: float | None = None
+    ) -> Reply:
         """Send the packet and log what comes back.
 
-        `client` is an official `openai` or `anthropic` client, an `httpx.Client` with a base URL,
-        or a callable from body bytes to reply bytes. The bytes go out unchanged, and the client's
-        own retries are off: each of the `retries` is an attempt of its own in the log, after the
-        pause that the provider asks for. Raises AttemptFailed with the class of the refusal,
+        `client` is an official `openai` or `anthropic` client, one that `sawlog.client` made, an
+        `httpx.Client` with a base URL, or a callable from body bytes to reply bytes. The bytes go
+        out unchanged, and the client's own retries are off: each of the `retries` (none; those of
+        `sawlog.client` where it was made with some) is an attempt of its own in the log, after the
+        pause that the provider asks for. `timeout` is in seconds. A packet built with
+        `stream=True` is read to its end. Raises AttemptFailed with the class of the refusal,
         StepEnded when the step has its reply or was given up, NotEntered when its session was left,
         ConfigError before anything leaves when the client will not do; a connection that broke
-        leaves the attempt as lost.
+        leaves the attempt as lost, or with what had come of a stream as interrupted.
+        """
+        left = retries_of(client, retries)
+        checked(client, awaited=False)
+        for tried in range(left + 1):
+            try:
+                if self.streams:
+                    return self._opened_stream(client, timeout, final=tried == left).read()
+                return self.closed(self._exchanged(client, timeout), final=tried == left)
+            except AttemptFailed as error:
+                if tried == left or error.kind not in RETRIED:
+                    raise
+                pause = pause_before(tried, error.retry_after)
+            time.sleep(pause)
+        raise AssertionError("unreachable")
+
+    def stream(self, client: Any, *, timeout: float | None = None) -> ReplyStream:
+        """Send the packet and hand the client's own events through, one by one, as they come.
+
+        The packet is one built with `stream=True`. An official client gives its own event objects,
+        any other `Event`s with their name and data. The reply is logged when the last one came, and
+        is then `step.reply`. A loop that is left, an exception in it and a line that breaks leave
+        what had come, as an interrupted reply. Nothing is sent twice: there are no retries. Raises
+        as `send` does; AttemptFailed also in mid-stream, when the provider says there that it
+        failed.
         """
         checked(client, awaited=False)
-        for left in range(retries, -1, -1):
-            self.opened(library_of(client))
-            try:
-                raw = exchange(client, self, timeout)
-            except BaseException as error:
-                self.lost(error)
-                raise
-            try:
-                return self.closed(raw, final=left == 0)
-            except AttemptFailed as error:
-                if left == 0 or error.kind not in RETRIED:
-                    raise
-            time.sleep(pause_after(raw, retries - left))
-        raise ConfigError(f"{retries} retries are less than none")
+        return self._opened_stream(client, timeout, final=True)
 
     def answer(
         self,
@@ -189,104 +184,65 @@ class Step:
     ) -> Reply:
         """Log a reply that the caller received by other means: bytes as received, or a dict.
 
-        Raises AttemptFailed when it is a refusal, StepEnded when the step has its end.
+        The bytes of a whole stream of events will do, too. Raises AttemptFailed when it is a
+        refusal, StepEnded when the step has its end.
         """
-        raw = reply_bytes(body)
-        if not self._open:
-            self.opened("caller")
-        return self.closed(RawReply(status, dict(headers or {}), raw), final=True)
+        raw = RawReply(status, dict(headers or {}), reply_bytes(body))
+        if not self._attempts.open:
+            self.opened(Dialled("caller"))
+        if self.streams and is_stream(status, raw.headers, raw.body):
+            record = self.recording_stream(raw.status, raw.headers, final=True)
+            record.feed(raw.body)
+            return record.end()
+        return self.closed(raw, final=True)
 
     def abandon(self, reason: str = "") -> None:
         """Give the step up: it ends without a reply. Raises StepEnded when it has its end."""
-        self._record([self._new(StepAbandoned(reason=reason))])
+        self._session.record(
+            [self._attempts.new(StepAbandoned(reason=reason))], of_step=self.number
+        )
 
     # --- attempts --------------------------------------------------------------------------------
 
-    def opened(self, client: str, url: str = "") -> None:
+    def opened(self, to: Dialled, clean: Clean = str) -> None:
         """Log that the bytes are about to leave; durable when this returns."""
         self._session.sending()
-        number = self._attempts + 1
-        sent = AttemptSent(self.event_id, number, url, client=client)
-        self._record([self._new(sent)])
-        self._attempts = number
-        self._open = True
+        self._attempts.opened(to, clean)
 
     def lost(self, error: BaseException) -> None:
         """Log that nobody knows what became of the attempt; nothing when none is under way."""
-        if not self._open:
-            return
-        self._open = False
-        reason = f"{type(error).__name__}: {error}"
-        self._record([self._new(AttemptLost(self._attempts, reason))])
+        self._attempts.lost(error)
 
     def closed(self, raw: RawReply, *, final: bool) -> Reply:
         """Log a whole reply, or a refusal, which ends the step when it is the `final` one."""
-        self._open = False
         parsed = parse(self.api, raw.status, raw.headers, raw.body)
+        if not isinstance(parsed, Answered):
+            raise self.failed(parsed, raw.headers, final=final)
+        return self.settled(parsed, raw.status, raw.body)
+
+    def failed(
+        self, parsed: RefusedReply | Running, headers: Mapping[str, str], *, final: bool
+    ) -> AttemptFailed:
+        """Log what is no reply, and give what to raise."""
         if isinstance(parsed, Running):
-            self._record([self._new(AttemptRunning(self._attempts, parsed.handle))])
-            self._open = True  # the same attempt is answered later
-            raise AttemptFailed(
-                f"the provider works on it in the background: fetch {parsed.handle} when it is "
-                "done and give it to answer()",
-                kind="running",
-                status=parsed.status,
-                request_id=parsed.request_id,
-            )
-        if isinstance(parsed, RefusedReply):
-            self._refused(parsed, final)
-            raise AttemptFailed(
-                f"the provider refused ({parsed.kind}): {parsed.message}",
-                kind=parsed.kind,
-                status=parsed.status,
-                request_id=parsed.request_id,
-            )
-        return self._answered(parsed, raw)
+            failed = self._attempts.running(parsed)
+        else:
+            failed = self._attempts.refused(parsed, final=final)
+        failed.retry_after = asked_pause(headers)
+        return failed
 
-    def _refused(self, parsed: RefusedReply, final: bool) -> None:
-        refusal = AttemptRefused(
-            number=self._attempts,
-            kind=parsed.kind,
-            status=parsed.status,
-            request_id=parsed.request_id,
-            message=parsed.message,
-            body=parsed.body,
-        )
-        events = [self._new(refusal)]
-        if final or parsed.kind not in RETRIED:
-            events.append(self._new(StepFailed(reason=parsed.kind)))
-        self._record(events)
-
-    def _answered(self, parsed: Answered, raw: RawReply) -> Reply:
-        answered = AttemptAnswered(
-            number=self._attempts,
-            status=raw.status,
-            request_id=parsed.request_id,
-            response_id=parsed.response_id,
-            model=parsed.model,
-            account=parsed.account,
-            stop_reason=parsed.stop_reason,
-            usage=parsed.usage,
-            body=parsed.body,
-        )
-        events = [self._new(answered)]
-        calls: list[Call] = []
-        for piece in parsed.parts_and_calls:
-            if isinstance(piece, ToolRequested):
-                new = self._new(piece)
-                calls.append(self._call(new, piece))
-            else:
-                new = self._new(MessageAssistant(piece))
-            events.append(new)
-        events.append(self._new(StepCompleted(stop_reason=parsed.stop_reason)))
+    def settled(self, parsed: Answered, status: int, body: bytes) -> Reply:
+        """Log a reply, with what the gateway says of its calls and what it cost."""
+        kept = self._attempts.kept(parsed, status)
+        calls = [self._call(new, asked) for new, asked in kept.calls]
         checks = self._session.checks
         denied = checks.of_reply(calls)
-        events.extend(checks.denials(denied))
+        more = list(checks.denials(denied))
         now = self._session.state.per_mille
-        measure = measured(self.packet, parsed, self._attempts - 1, self._effort, now)
+        measure = measured(self.packet, parsed, self._attempts.number - 1, self._effort, now)
         if measure is not None:
-            events.append(self._new(measure))
-        self._record(events)
+            more.append(self._attempts.new(measure))
+        self._attempts.answered(kept, more)
         out = {one.call.event_id for one in denied}
         self.reply = Reply(
             parsed.text,
@@ -295,10 +251,42 @@ class Step:
             parsed.usage,
             parsed.response_id,
             parsed.request_id,
-            raw.body,
+            body,
             denied,
+            parsed.interrupted,
         )
         return self.reply
+
+    def recording_stream(
+        self, status: int, headers: Mapping[str, str], *, final: bool
+    ) -> StreamRecord:
+        """What takes in the bytes of a stream that answers this step; the session knows it, too."""
+        record = StreamRecord(self, status, headers, final=final)
+        self._session.streaming(record)
+        return record
+
+    def _exchanged(self, client: Any, timeout: float | None) -> RawReply:
+        self.opened(*dialled(client, self))
+        try:
+            return exchange(client, self, timeout)
+        except BaseException as error:
+            self.lost(error)
+            raise
+
+    def _opened_stream(self, client: Any, timeout: float | None, *, final: bool) -> ReplyStream:
+        must_stream(self)
+        self.opened(*dialled(client, self))
+        try:
+            opened = open_stream(client, self, timeout)
+        except BaseException as error:
+            self.lost(error)
+            raise
+        if isinstance(opened, RawReply):
+            # A refusal, or a server that does not stream: then the reply is there at once.
+            return ReplyStream(self, None, self.closed(opened, final=final))
+        record = self.recording_stream(opened.status, opened.headers, final=final)
+        opened.tap(record.feed)
+        return ReplyStream(self, (opened, record))
 
     def _call(self, new: NewEvent, asked: ToolRequested) -> Call:
         # The event's own texts may lie in blobs already; those of the reply are strings.
@@ -313,9 +301,3 @@ class Step:
             asked.kind,
             str(asked.namespace),
         )
-
-    def _new(self, payload: Any) -> NewEvent:
-        return self._session.new(payload, f"provider:{self.api}", step=self.number)
-
-    def _record(self, events: Sequence[NewEvent]) -> None:
-        self._session.record(events, of_step=self.number)

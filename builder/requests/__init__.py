@@ -1,0 +1,5 @@
+"""Requests that another program built: where their parts stand in the bytes, and how they are kept.
+
+`cutting` finds the parts of a body, `spans` says a body by what the log has of it already. Pure: no
+clock, no I/O.
+"""

@@ -1,0 +1,55 @@
+"""How far what the log says was sent is what left, and what the model saw.
+
+exact          the bytes that left are those of the packet, and the model saw the whole
+edited         the provider reported that it edited the context
+held           the request leans on something that the provider keeps
+rewritten      other bytes left than the packet's
+unconfirmed    the packet went out some other way than through sawlog
+external       a part of it is named, and its bytes are not in the log
+reconstructed  a foreign file shows the step and not its request
+"""
+
+from __future__ import annotations
+
+from sawlog.audit.recorded import Recorded
+from sawlog.audit.recordedpackets import leans
+from sawlog.builder.contents import text_of
+from sawlog.builder.packet import Entry
+from sawlog.builder.requests.reading import read_body
+from sawlog.store.events.steps import AttemptAnswered, AttemptSent
+
+
+def sent(session: Recorded, step: int) -> str:
+    """The word for a step; see above. Raises NoStep."""
+    packet = session.packet(step)
+    if packet.origin == "reconstructed":
+        return packet.origin
+    if any(map(_names_alone, packet.entries)):
+        return "external"
+    body = read_body(packet.header.api, packet.request.body)
+    clients: list[str] = []
+    for event in session.as_stored(packet.built_at):
+        if event.step > step:
+            break
+        if event.step != step:
+            continue
+        if isinstance(event.content, AttemptSent):
+            clients.append(event.content.client)
+        elif isinstance(event.content, AttemptAnswered) and event.content.edits:
+            if text_of(event.content.edits, session.window):
+                return "edited"
+    if leans(body):
+        return "held"
+    if packet.origin == "built" and clients and clients[-1] == "caller":
+        return "unconfirmed"
+    return "exact"
+
+
+def _names_alone(entry: Entry) -> bool:
+    """True of a medium of which the log has a name and no bytes: a URL, a provider's file."""
+    if entry.part == "media":
+        return not entry.text.startswith("sha256:")
+    return entry.part == "raw" and any(name in entry.text for name in _NAMES)
+
+
+_NAMES = ('"file_id":"', '"url":"http', '"image_url":"http', '"file_url":"http')

@@ -1,0 +1,130 @@
+"""What a client's own history is, as the log tells it: how far a request repeats it, what is new.
+
+The mirror holds one conversation in order: for each thing that is said the event that holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from sawlog.builder.contents import Contents
+from sawlog.builder.requests.cutting import Body
+from sawlog.builder.state import State
+from sawlog.recorder.alike import Atom, Gist, gists, pairs
+from sawlog.recorder.items import Said, group_start, said
+from sawlog.store.event import Event
+from sawlog.store.events.base import Payload
+from sawlog.store.events.conversation import MessageSystem
+
+
+class News(msgspec.Struct, frozen=True):
+    """What a request says against the history that is known.
+
+    `new` are the events to append, each with its place among what is `told`; `gone` are the ids of
+    events that it repeats no more, or otherwise. `told` is the history as it is from here on, the
+    new events' ids still empty; `counts` how much of it stands at the end of each of the `items`.
+    `matched` counts what was known of it.
+    """
+
+    new: tuple[tuple[Said, int, int], ...]
+    gone: tuple[str, ...]
+    told: tuple[Atom, ...]
+    items: tuple[str, ...]
+    counts: tuple[int, ...]
+    matched: int
+
+
+class Mirror:
+    """One conversation, as its last request and reply left it."""
+
+    def __init__(self, known: Iterable[Atom] = ()) -> None:
+        self.known: list[Atom] = list(known)
+        self._items: tuple[str, ...] = ()
+        self._counts: tuple[int, ...] = ()
+
+    def news(self, body: Body) -> News:
+        """What a request tells, without taking it in."""
+        items = tuple(body.source(piece) for piece in body.pieces if piece.kind == "item")
+        same = 0
+        while same < min(len(items), len(self._items)) and items[same] == self._items[same]:
+            same += 1
+        start = group_start(body, items, same)
+        before = self._counts[start - 1] if start else 0
+        spoken = [(one, gists(one.payload)) for one in said(body, items, start)]
+        tail = self.known[before:]
+        told = [gist for _, found in spoken for gist in found]
+        repeats = pairs([one.gist for one in tail], told)
+        whole = self._whole(tail, repeats)
+        atoms: list[Atom] = []
+        new: list[tuple[Said, int, int]] = []
+        ends: dict[int, int] = {}
+        matched = sum(not one.system for one in self.known[:before])
+        for one, found in spoken:
+            first = len(atoms)
+            places = range(first, first + len(found))
+            events = [tail[repeats[at]].event if at in repeats else "" for at in places]
+            # What repeats a part of an event and tells the rest anew is a new one.
+            known = all(event in whole for event in events)
+            system = isinstance(one.payload, MessageSystem)
+            for gist, event in zip(found, events, strict=True):
+                atoms.append(Atom(gist, event if known else "", system))
+            if not system:
+                matched += sum(map(bool, events))
+            if not known:
+                new.append((one, before + first, before + len(atoms)))
+            ends[one.piece] = before + len(atoms)
+        kept = {atom.event for atom in atoms}
+        gone = dict.fromkeys(one.event for one in tail if one.event not in kept)
+        counts = list(self._counts[:start])
+        for at in range(start, len(items)):
+            counts.append(ends.get(at, counts[-1] if counts else 0))
+        return News(
+            tuple(new),
+            tuple(gone),
+            (*self.known[:before], *atoms),
+            items,
+            tuple(counts),
+            matched,
+        )
+
+    def _whole(self, tail: Sequence[Atom], repeats: dict[int, int]) -> set[str]:
+        """The events of which everything is repeated."""
+        used = set(repeats.values())
+        events = {one.event for one in tail}
+        return events - {one.event for at, one in enumerate(tail) if at not in used}
+
+    def take(self, news: News, ids: Sequence[str]) -> None:
+        """Take a request in, `ids` being those of its new events."""
+        known = list(news.told)
+        for (_, first, last), event in zip(news.new, ids, strict=True):
+            known[first:last] = [
+                msgspec.structs.replace(one, event=event) for one in known[first:last]
+            ]
+        self.known = known
+        self._items = news.items
+        self._counts = news.counts
+
+    def heard(self, said: Iterable[Gist], event: str) -> None:
+        """Take in what the model said to the last request, in an event of that id."""
+        self.known.extend(Atom(gist, event) for gist in said)
+
+
+def shown(state: State, contents: Contents, *, header: bool) -> list[Atom]:
+    """What a session's history says now. With `header` its system texts are left out."""
+    seqs = dict.fromkeys(ref.seq for ref in state.sent if ref.seq and ref.section == "history")
+    seqs.update(dict.fromkeys(one.seq for one in state.news))
+    if not header:
+        seqs = {**dict.fromkeys(seq for seq, _ in state.system), **seqs}
+    atoms: list[Atom] = []
+    for seq in sorted(seqs):
+        event = contents.event(seq)
+        if isinstance(event.content, Payload) and not (header and _is_header(event)):
+            system = isinstance(event.content, MessageSystem)
+            atoms.extend(Atom(gist, event.id, system) for gist in gists(event.content, contents))
+    return atoms
+
+
+def _is_header(event: Event) -> bool:
+    return isinstance(event.content, MessageSystem) and event.source == "system"

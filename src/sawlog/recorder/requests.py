@@ -1,0 +1,55 @@
+"""Which HTTP requests are exchanges with a model, and what of them is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from sawlog.recorder.recorder import Asked
+from sawlog.work.dialling import secrets_in, shown_headers, shown_url, without
+from sawlog.work.dials import Dialled
+
+# How the path of a request to a model ends, the API that it belongs to, and the path that the
+# digest of a request is over.
+_PATHS = (
+    ("/chat/completions", "openai-chat", "/v1/chat/completions"),
+    ("/responses", "openai-responses", "/v1/responses"),
+    ("/messages", "anthropic", "/v1/messages"),
+)
+_DEEPSEEK = ("deepseek-chat", "/chat/completions")
+
+_DECIDING = ("anthropic-version", "anthropic-beta", "openai-beta")
+"""Headers that change what the model does."""
+
+
+def asked(
+    method: str, url: str, headers: Mapping[str, str], body: bytes, client: str
+) -> Asked | None:
+    """The request as it is recorded; None for what asks no model for a reply."""
+    api, path = api_of(method, url)
+    if not api:
+        return None
+    given = {name.lower(): value for name, value in headers.items()}
+    deciding = tuple(sorted((name, given[name]) for name in _DECIDING if name in given))
+    clean = without(secrets_in(given))
+    to = Dialled(client, shown_url(url), shown_headers(given))
+    return Asked(api, "POST", path, deciding, body, to, clean)
+
+
+def api_of(method: str, url: str) -> tuple[str, str]:
+    """The API that a request is of, and the path of its digest; both empty for another request."""
+    if method.upper() != "POST":
+        return "", ""
+    parts = urlsplit(url)
+    path = parts.path.rstrip("/")
+    for end, api, digested in _PATHS:
+        if path.endswith(end):
+            if api == "openai-chat" and _is_deepseek(parts.hostname or "", path):
+                return _DEEPSEEK
+            return api, digested
+    return "", ""
+
+
+def _is_deepseek(host: str, path: str) -> bool:
+    # Its API has no version in the path; a fake of it on loopback is known by that.
+    return host.endswith("deepseek.com") or path == "/chat/completions"

@@ -1,0 +1,162 @@
+"""Recording at the transport of an HTTP client: the bytes that leave, the bytes that come.
+
+One logic, and four thin faces: the clients stand on `httpx` or on `httpx2`, sync or async. No HTTP
+library is imported here; whoever has a client has loaded its own.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import cache
+from typing import Any
+
+from sawlog.recorder.conversations import Say
+from sawlog.recorder.exchange import Exchange
+from sawlog.recorder.requests import api_of, asked
+
+LIBRARIES = ("httpx", "httpx2")
+
+
+def library_of_transport(transport: Any) -> Any | None:
+    """The HTTP library that a transport belongs to; None for none that is known."""
+    for kind in type(transport).__mro__:
+        name = kind.__module__.partition(".")[0]
+        if name in LIBRARIES:
+            return sys.modules[name]
+    return None
+
+
+def handle(library: Any, say: Say, request: Any, client: str, send: Callable[[Any], Any]) -> Any:
+    """Send a request through a sync transport's own `send`, and record the exchange."""
+    if not api_of(request.method, str(request.url))[0]:
+        return send(request)
+    told = asked(request.method, str(request.url), request.headers, request.read(), client)
+    exchange = say(told) if told is not None else None
+    if exchange is None:
+        return send(request)
+    try:
+        response = send(request)
+    except BaseException as error:
+        exchange.broken(error)
+        raise
+    tap = _Tap(library, exchange, response)
+    response.stream = _faces(library)[0](response.stream, tap)
+    return response
+
+
+async def ahandle(
+    library: Any, say: Say, request: Any, client: str, send: Callable[[Any], Any]
+) -> Any:
+    """The same for an async transport; the log is written off the loop."""
+    if not api_of(request.method, str(request.url))[0]:
+        return await send(request)
+    body = await request.aread()
+    told = asked(request.method, str(request.url), request.headers, body, client)
+    exchange = await _off_loop(say, told) if told is not None else None
+    if exchange is None:
+        return await send(request)
+    try:
+        response = await send(request)
+    except BaseException as error:
+        await _off_loop(exchange.broken, error)
+        raise
+    tap = _Tap(library, exchange, response)
+    response.stream = _faces(library)[1](response.stream, tap)
+    return response
+
+
+async def _off_loop(work: Callable[..., Any], *args: Any) -> Any:
+    """Do blocking work in a thread; a cancelled task waits for it, for it may be in the log."""
+    import anyio
+
+    with anyio.CancelScope(shield=True):
+        return await anyio.to_thread.run_sync(work, *args)
+
+
+class _Tap:
+    """Takes in what a response brings, its content encoding undone."""
+
+    def __init__(self, library: Any, exchange: Exchange, response: Any) -> None:
+        self.exchange = exchange
+        headers = {str(name).lower(): str(value) for name, value in response.headers.items()}
+        exchange.head(int(response.status_code), headers)
+        # The library's own decoder, in a response of its own: that of the caller keeps its state.
+        shadow = library.Response(response.status_code, headers=response.headers)
+        self._decoder = shadow._get_content_decoder()
+        self._decodes = True
+
+    def feed(self, data: bytes) -> None:
+        """Take in bytes as they came."""
+        self._take(self._decoder.decode, data)
+
+    def end(self) -> None:
+        """The body is over."""
+        self._take(self._decoder.flush)
+        self.exchange.end()
+
+    def _take(self, decode: Callable[..., Any], *data: bytes) -> None:
+        if not self._decodes:
+            return
+        try:
+            decoded = decode(*data)  # bytes of httpx, of httpx2 their pieces in turn
+            plain = decoded if isinstance(decoded, bytes) else b"".join(decoded)
+        except Exception:
+            self._decodes = False  # the caller meets the same, and more is not known
+            return
+        self.exchange.feed(plain)
+
+
+@cache
+def _faces(library: Any) -> tuple[type[Any], type[Any]]:
+    """The response streams of a library that let a tap take part, sync and async."""
+
+    class Tapped(library.SyncByteStream):  # type: ignore[misc]
+        def __init__(self, inner: Any, tap: _Tap) -> None:
+            self._inner = inner
+            self._tap = tap
+
+        def __iter__(self) -> Iterator[bytes]:
+            try:
+                for chunk in self._inner:
+                    self._tap.feed(chunk)
+                    yield chunk
+            except GeneratorExit:
+                raise
+            except BaseException as error:
+                self._tap.exchange.broken(error)
+                raise
+            self._tap.end()
+
+        def close(self) -> None:
+            try:
+                self._tap.exchange.broken(ConnectionError("the reader closed the answer"))
+            finally:
+                self._inner.close()
+
+    class AsyncTapped(library.AsyncByteStream):  # type: ignore[misc]
+        def __init__(self, inner: Any, tap: _Tap) -> None:
+            self._inner = inner
+            self._tap = tap
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            try:
+                async for chunk in self._inner:
+                    self._tap.feed(chunk)
+                    yield chunk
+            except GeneratorExit:
+                raise
+            except BaseException as error:
+                await _off_loop(self._tap.exchange.broken, error)
+                raise
+            await _off_loop(self._tap.end)
+
+        async def aclose(self) -> None:
+            try:
+                if not self._tap.exchange.done:
+                    closed = ConnectionError("the reader closed the answer")
+                    await _off_loop(self._tap.exchange.broken, closed)
+            finally:
+                await self._inner.aclose()
+
+    return Tapped, AsyncTapped
