@@ -9,6 +9,7 @@ import pytest
 
 from sawlog.agentlog import open as open_log
 from sawlog.providers.fake import Call
+from sawlog.work.dials import Dialled
 from tests.cli.command import one_sentence, sawlog
 from tests.session.agents import asked, next_step
 
@@ -22,7 +23,7 @@ def store(tmp_path: Path) -> str:
         s.tool(ran).start()
         s.ask(waits, "May I?")
         step = next_step(s, "openai-chat", allow_waiting=True)
-        step.opened("httpx", "https://models.invalid/v1")
+        step.opened(Dialled("httpx", "https://models.invalid/v1"))
         s.inject("look\x1b[31m at this")
     return url
 

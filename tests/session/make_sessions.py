@@ -49,8 +49,9 @@ from sawlog.store.events.steps import PacketBuilt
 from sawlog.store.events.world import ObservationRecorded
 from sawlog.store.exchange import export
 from sawlog.work.call import Call as Asked
-from sawlog.work.session import Session
+from sawlog.work.dials import Dialled
 from sawlog.work.reply import Reply as Answer
+from sawlog.work.session import Session
 from sawlog.work.step import Step
 
 PACKETS = "packets.json"
@@ -168,7 +169,7 @@ def killed(scene: Scene) -> None:
         approval = s.ask(calls[4], "May I?")
     with scene.session() as s:
         step = scene.step(s, api, allow_waiting=True)
-        step.opened("killed")
+        step.opened(Dialled("killed"))
     with scene.session() as s:
         scene.log.decide("task", approval, allow=False, by="somebody", reason="no")
         scene.ask(s, api, Reply("I go on without them."))
@@ -177,7 +178,7 @@ def killed(scene: Scene) -> None:
         s.append(_result(calls[5], "five, never started"), source="tool:read_file")
         s.user("And now?")
         step = scene.step(s, api)
-        step.opened("dropped")
+        step.opened(Dialled("dropped"))
         step.lost(ConnectionError("dropped"))
         scene.answer(step, Reply("Now I am done."))
         s.append(ForeignRecord("note"), ignorable=True)

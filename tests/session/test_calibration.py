@@ -22,6 +22,7 @@ from sawlog.store.content import TextPart
 from sawlog.store.errors import AttemptFailed
 from sawlog.store.events.base import Named
 from sawlog.store.events.steps import MeasureRecorded
+from sawlog.work.dials import Dialled
 from tests.session.agents import APIS, TOOLS, next_step, opened, provided, script, sound, types
 
 apis = pytest.mark.parametrize("api", APIS)
@@ -212,7 +213,7 @@ def test_retries_and_fetching_are_counted(log: AgentLog) -> None:
                     repository="shop", locator=f"docs/{n}")  # fmt: skip
         step = next_step(s, "openai-chat")
         for _ in range(2):
-            step.opened("test")
+            step.opened(Dialled("test"))
             step.lost(ConnectionError("dropped"))
         step.answer(chat({"prompt_tokens": 100}))
         s.user("on")

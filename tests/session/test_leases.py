@@ -15,6 +15,7 @@ from sawlog.agentlog import AgentLog
 from sawlog.store.content import TextPart
 from sawlog.store.errors import Damaged, Fenced, Leased, NotEntered
 from sawlog.store.events.conversation import MessageUser
+from sawlog.work.dials import Dialled
 from tests.session.agents import (
     finished,
     next_step,
@@ -260,7 +261,7 @@ def test_what_came_back_is_kept_also_when_the_session_was_left_meanwhile(log: Ag
     run.finish()
     with s:
         step = next_step(s, "openai-chat")
-        step.opened("caller")
+        step.opened(Dialled("caller"))
     step.answer(talker()(b""))
     assert types(s, log)[-3:] == ["attempt.answered", "message.assistant", "step.completed"]
     sound(log, "task")

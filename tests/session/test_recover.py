@@ -27,6 +27,7 @@ from sawlog.store.events.base import Payload
 from sawlog.store.events.compaction import CompactionCompleted, CompactionStarted
 from sawlog.store.events.lifecycle import HistoryRewound
 from sawlog.store.events.registry import event
+from sawlog.work.dials import Dialled
 from sawlog.work.plan import CutStep, Plan, ResumeFrom
 from tests.session.agents import (
     asked,
@@ -140,7 +141,7 @@ def test_what_a_live_lease_began_is_under_way_and_nobody_elses_to_end(any_log: A
         run = s.tool(one(s, "run_tests", {}))
         run.start()
         step = next_step(s, "openai-chat")
-        step.opened("caller")
+        step.opened(Dialled("caller"))
         for plan in (s.recover(), log.session("task").recover(), log.read("task").recover()):
             assert plan.cut_step is not None and plan.cut_step.under_way
             assert plan.cut_step == CutStep(2, "sent", 1, 12, step.event_id, True)
