@@ -132,6 +132,12 @@ def _are_sound(*sessions: str) -> None:
             assert log.read(name).verify().sound
 
 
+def test_the_page_on_profiles_runs_as_it_stands(run: Run) -> None:
+    step = cast(sawlog.Step, run("profiles")["step"])
+    assert step.packet.header.profile.name == "mine/tiny"
+    _are_sound("task")
+
+
 def test_the_page_on_selection_runs_as_it_stands(
     run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:

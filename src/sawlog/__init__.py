@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sawlog.builder.gateway import GatewayVerdict
     from sawlog.builder.item import Authority, Kind, Retention, Sensitivity, Trust
     from sawlog.builder.policy import Rules
+    from sawlog.builder.profiledoc import profile_from_toml
     from sawlog.builder.profiles import Profile, profile_of
     from sawlog.builder.selection.policydoc import policy_from, policy_from_toml
     from sawlog.providers.httpclient import aclient, client
@@ -75,6 +76,7 @@ __all__ = [
     "open",
     "policy_from",
     "policy_from_toml",
+    "profile_from_toml",
     "profile_of",
     "record",
     "recording",
@@ -118,6 +120,7 @@ _EXPORTS: dict[str, str] = {
     "open": "sawlog.agentlog",
     "policy_from": "sawlog.builder.selection.policydoc",
     "policy_from_toml": "sawlog.builder.selection.policydoc",
+    "profile_from_toml": "sawlog.builder.profiledoc",
     "profile_of": "sawlog.builder.profiles",
     "record": "sawlog.recorder.clients",
     "recording": "sawlog.recorder.context",

@@ -114,6 +114,9 @@ class AgentLog:
         `window` and `reserve` bound its packets, in units of the measure (about tokens); 0 takes
         the model's. `policy` chooses what packets show: a built-in one by name, the path of a TOML
         file, or what `sawlog.policy_from_toml` gives; `pairing` is `default` or `codex`.
+        `profile` is one of your own, or the path of its TOML file. `strict_profiles` refuses models
+        without a profile of their own; `cache_marks` sets cache marks wherever the profile has a
+        rule for them.
         `channels` are those that items may come through, and `loading` says by channel how: as
         `preload`, `never`, or by what `sawlog.just_in_time` gives; `sawlog.LOADING` holds for the
         rest. `pre_step` looks at what a step takes out of the inbox.

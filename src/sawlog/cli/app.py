@@ -24,6 +24,7 @@ from sawlog.cli import (
     exchange,
     handoff,
     packet,
+    profiles,
     recover,
     show,
     stale,
@@ -83,6 +84,7 @@ for _name, _verb, _short in (
     ("salvage", exchange.salvage, "Save what is whole of a damaged session."),
     ("case", case.case, "Write a step as a case that policies are compared on."),
     ("watch", stale.watch, "Record when files that a session shows change."),
+    ("profiles", profiles.profiles, "List what model families demand and allow, or show one."),
     ("migrate", exchange.migrate, "Make or upgrade the tables of a store."),
     ("doctor", doctor.doctor, "Look the store and the installation over."),
 ):
