@@ -374,7 +374,7 @@ class SawlogSaver(BaseCheckpointSaver[str]):
         if name not in values:
             return {"version": version}
         value = values[name]
-        if type(value) is not list:
+        if not _is_list(value):
             return {"version": version, "one": _text(self.serde.dumps_typed(value))}
         items = [self.serde.dumps_typed(item) for item in as_list(value) or []]
         base = thread.newest.get((ns, name))
@@ -456,6 +456,11 @@ def _take_point(thread: _Thread, value: dict[str, Any]) -> None:
             made = _Value(empty=True)
         thread.values[ns, name, version] = made
         thread.newest[ns, name] = version
+
+
+def _is_list(value: object) -> bool:
+    # A list alone, for a kind of list of somebody's own is to come back as it was.
+    return type(value) is list
 
 
 def _given(config: RunnableConfig) -> dict[str, Any]:

@@ -67,8 +67,8 @@ class Thread:
         self._boundary: Boundary | None = None
         self._summarised = False
 
-    def add(self, line: Line) -> None:
-        """Take in a record of this conversation."""
+    def add(self, line: Line) -> ForeignRecord:
+        """Take in a record of this conversation; gives it with its events."""
         made = Making(self.source_id, line, self._tally, self._last)
         value = line.value
         if value is None:
@@ -77,7 +77,7 @@ class Thread:
             made.foreign(f"{kind_of(value)}/echo")
         else:
             self._take(line, value, made)
-        self._keep(line, made)
+        return self._keep(line, made)
 
     def aside(self, line: Line, value: dict[str, Any]) -> None:
         """Take in a record that stands in this file but belongs to a sub-agent's conversation."""
@@ -113,14 +113,16 @@ class Thread:
             ),
         )
 
-    def _keep(self, line: Line, made: Making) -> None:
+    def _keep(self, line: Line, made: Making) -> ForeignRecord:
         if line.value is not None:
             self._links.seen(line, line.value)
             uuid = line.value.get("uuid")
             if isinstance(uuid, str):
                 self._shown.setdefault(uuid, _shown(made))
-        self._records.append(made.done())
+        record = made.done()
+        self._records.append(record)
         self._last = made.last
+        return record
 
     def _take(self, line: Line, value: dict[str, Any], made: Making) -> None:
         if value.get("type") == "assistant":
