@@ -53,7 +53,7 @@ class Child:
 def _pointing_at(fake: FakeProvider) -> Mapping[str, str]:
     return {
         "OPENAI_API_KEY": "any",
-        "OPENAI_BASE_URL": fake.base_url("openai-chat"),  # and that of openai-responses
+        "OPENAI_BASE_URL": fake.base_url("openai-chat"),
         "OPENAI_AGENTS_DISABLE_TRACING": "1",
     }
 
