@@ -11,9 +11,11 @@ from typing import Any
 
 import msgspec
 
-from sawlog.store import blobs, directory, rows
+from sawlog.store import blobs, dictionaries, directory, rows
 from sawlog.store.codec import commit, header, link, prepare
 from sawlog.store.database import Database, Row, Transaction
+from sawlog.store.dictionaries import NOTHING, Taught, Teacher
+from sawlog.store.dictionary import Dictionary, Kept, Lost
 from sawlog.store.directory import SessionRow
 from sawlog.store.envelope import NewEvent, Prepared, StoredEvent
 from sawlog.store.errors import Conflict, InvalidEvent
@@ -72,8 +74,10 @@ class Appender:
         self._clock = clock
         self._make_id = make_id
         self._make_salt = make_salt
+        self._teacher = Teacher(database)
         self._written: set[tuple[bytes, bytes]] = set()
-        self._seen: dict[bytes, SessionRow] = {}
+        # What each session's row was, and at that head the name of its dictionary.
+        self._seen: dict[bytes, tuple[SessionRow, bytes]] = {}
         self._shared: set[bytes] = set()
 
     def append(
@@ -86,26 +90,36 @@ class Appender:
     ) -> Appended:
         """Append a batch; see `Log.append`."""
         batch = self._prepared(events)
-        packed = self._packed(session, batch)
+        seen, name = self._seen.get(session, (None, b""))
+        taught = NOTHING
+        if seen is not None and (batch or build is not None):
+            taught = self._teacher.ready(seen, name)
+        packed = self._packed(session, batch, taught)
         chain = None
-        if batch and build is None:
+        if batch and build is None and seen is not None:
             fresh = all(event.id is None and event.key is None for event in events)
-            chain = self._at_once(session, batch, packed, fresh, expected_seq, lease)
+            chain = self._at_once(seen, batch, packed, taught, fresh, expected_seq, lease)
         if chain is None:
             with self._database.write() as tx:
                 row = directory.hold(tx, self._tenant, session)
-                if row == self._seen.get(session):
+                if row == seen:
                     self._shared.discard(session)  # nobody else has written since
-                known = _repeated(tx, row, batch)
+                known = _repeated(tx, self._database.dictionaries, row, batch)
                 if known:
                     return Appended(known, row.head, row.digest, 0)
+                if row != seen:
+                    settled = self._teacher.settled(tx, row, taught)
+                    if settled.name != taught.name:
+                        packed = self._packed(session, batch, settled)
+                    taught = settled
                 chain = self._admitted(tx, row, batch, build is None, expected_seq, lease)
+                chain.taught = taught
                 chain.extend(batch)
                 if build is not None:
                     built = self._prepared(build(Tail(row, chain.pending())))
-                    if _repeated(tx, row, built):
+                    if _repeated(tx, self._database.dictionaries, row, built):
                         raise Conflict("what was built inside the append is already in the log")
-                    packed |= self._packed(session, built)
+                    packed |= self._packed(session, built, taught)
                     batch += built
                     chain.extend(built)
                 if not batch:
@@ -123,9 +137,10 @@ class Appender:
 
     def _at_once(
         self,
-        session: bytes,
+        row: SessionRow,
         batch: list[Prepared],
         packed: blobs.Contents,
+        taught: Taught,
         fresh: bool,
         expected_seq: int | None,
         lease: Lease | None,
@@ -136,12 +151,8 @@ class Appender:
         the long way finds out what. The statement that moves the head proves the row, the index
         of ids that nothing is repeated.
         """
-        row = self._seen.get(session)
-        if (
-            row is None
-            or session in self._shared
-            or (expected_seq is not None and expected_seq != row.head)
-        ):
+        session = row.id
+        if session in self._shared or (expected_seq is not None and expected_seq != row.head):
             return None
         if lease is None:
             if row.owner is not None and not all(event.open for event in batch):
@@ -153,8 +164,11 @@ class Appender:
         if any(digest not in packed for event in batch for digest in event.cites):
             return None  # a blob that should be in the session: the long way looks
         chain = Chain(row, self._clock(), lease.token if lease else 0)
+        chain.taught = taught
         chain.extend(batch)
-        contents = blobs.insertable(row.sid, packed) if packed else ()
+        contents = blobs.insertable(row.sid, packed) if packed else []
+        if taught.is_new:
+            contents.append(taught.row(row.sid))
         if self._database.append_at_once(session, chain.moves(), chain.rows, contents):
             return chain
         self._shared.add(session)
@@ -198,28 +212,31 @@ class Appender:
 
     # --- blobs
 
-    def _packed(self, session: bytes, batch: list[Prepared]) -> blobs.Contents:
+    def _packed(self, session: bytes, batch: list[Prepared], taught: Taught) -> blobs.Contents:
         # Packing takes longer than the rest, so it is done before the store is locked, and not
         # for what this handle wrote before.
         return {
-            blob.digest: (len(blob.data), self._put(session, blob.digest, blob.data))
+            blob.digest: (len(blob.data), self._put(session, blob.digest, blob.data, taught))
             for event in batch
             for blob in event.blobs
             if (session, blob.digest) not in self._written
         }
 
-    def _put(self, session: bytes, digest: bytes, data: bytes) -> blobs.Packed:
+    def _put(self, session: bytes, digest: bytes, data: bytes, taught: Taught) -> blobs.Packed:
         if self._objects is not None:
             taken = blobs.elsewhere(self._objects, session, digest, data)
             if taken is not None:
                 return taken
-        return blobs.pack(data)
+        return blobs.pack(data, taught.dictionary)
 
     def _write(
         self, tx: Transaction, chain: Chain, batch: list[Prepared], packed: blobs.Contents
     ) -> None:
         row = chain.row
-        contents = blobs.insertable(row.sid, self._contents(tx, row, batch, packed))
+        new = self._contents(tx, row, batch, packed, chain.taught)
+        contents = blobs.insertable(row.sid, new)
+        if chain.taught.is_new:
+            contents.append(chain.taught.row(row.sid))
         if contents:
             tx.run_many(blobs.INSERT, contents)
         tx.run_many(rows.INSERT, chain.rows)
@@ -232,14 +249,19 @@ class Appender:
         tx.written += sum(len(each[-1]) for each in (*chain.rows, *contents))
 
     def _contents(
-        self, tx: Transaction, row: SessionRow, batch: list[Prepared], packed: blobs.Contents
+        self,
+        tx: Transaction,
+        row: SessionRow,
+        batch: list[Prepared],
+        packed: blobs.Contents,
+        taught: Taught,
     ) -> blobs.Contents:
         """The blobs that the batch cites and its session lacks. Raises InvalidEvent."""
         cited = {digest: None for event in batch for digest in event.cites}
         given = {blob.digest: blob.data for event in batch for blob in event.blobs}
         missing = blobs.absent(tx, (row.sid,), cited) if cited else set[bytes]()
         new = {
-            digest: packed.get(digest) or (len(data), self._put(row.id, digest, data))
+            digest: packed.get(digest) or (len(data), self._put(row.id, digest, data, taught))
             for digest, data in given.items()
             if digest in missing
         }
@@ -261,7 +283,8 @@ class Appender:
         if len(self._seen) > _REMEMBERED:
             self._seen.clear()
             self._shared.clear()
-        self._seen[session] = chain.after()
+        self._seen[session] = chain.after(), chain.taught.name
+        self._teacher.keep(chain.row.sid, chain.taught)
 
 
 class Chain:
@@ -277,6 +300,8 @@ class Chain:
         self._recorded_at = recorded_at
         self._fence = fence
         self.ends_lease = ends_lease
+        self.taught = NOTHING
+        """What the rows are packed with."""
         self._events: list[Prepared] = []
 
     def extend(self, batch: list[Prepared]) -> None:
@@ -284,6 +309,7 @@ class Chain:
         session, sid = self.row.id, self.row.sid
         fence, recorded_at = self._fence, self._recorded_at
         seq, digest = self.head, self.digest
+        dictionary = self.taught.dictionary
         for event in batch:
             seq += 1
             digest = link(
@@ -303,7 +329,7 @@ class Chain:
                 ),
                 commit(event.salt, event.payload),
             )
-            codec, payload = blobs.pack(event.payload)
+            codec, payload = blobs.pack(event.payload, dictionary)
             self.rows.append(
                 (
                     sid,
@@ -367,16 +393,18 @@ class Chain:
 # --- repeated ids
 
 
-def _repeated(tx: Transaction, row: SessionRow, batch: list[Prepared]) -> tuple[int, ...]:
+def _repeated(
+    tx: Transaction, kept: Kept, row: SessionRow, batch: list[Prepared]
+) -> tuple[int, ...]:
     """The first seqs of a batch that is known; () for one that is new. Raises Conflict."""
     ids = [event.id for event in batch]
     if not ids:
         return ()
-    found: dict[bytes, Row] = {}
+    found: dict[bytes, tuple[Row, Dictionary | Lost | None]] = {}
     for sid, last in (*row.ancestors, (row.sid, row.head)):
-        for stored in tx.among(rows.BY_ID, (sid,), ids):
-            if stored[0] <= last:
-                found[stored[1]] = stored
+        some = tx.among(rows.BY_ID, (sid,), ids)
+        dictionary = dictionaries.of_rows(tx, kept, sid, some)
+        found.update((stored[1], (stored, dictionary)) for stored in some if stored[0] <= last)
     if not found:
         return ()
     if len(found) < len(ids):
@@ -387,7 +415,8 @@ def _repeated(tx: Transaction, row: SessionRow, batch: list[Prepared]) -> tuple[
         )
     seqs: list[int] = []
     for event in batch:
-        first = rows.event_of(found[event.id], row.id)
+        stored, dictionary = found[event.id]
+        first = rows.event_of(stored, row.id, dictionary)
         if not _same(event, first):
             raise Conflict(
                 f"event {event.id.hex()} is already in the log at {first.seq}, with another "

@@ -1,8 +1,9 @@
 """Large contents: packed, written once in their session, checked against their digest when read.
 
 A row says by a codec number how its bytes are packed, so that new ways can come without a change of
-what is stored: 0 as they are, 1 zstd, 2 in an object store (the row holds the place). The numbers
-are the same for payloads and snapshots.
+what is stored: 0 as they are, 1 zstd, 2 in an object store (the row holds the place), 3 zstd with
+the session's own dictionary (the row begins with its name), 4 that dictionary itself, which is no
+blob. The numbers are the same for payloads and snapshots.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from __future__ import annotations
 import hashlib
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from sawlog.store.database import Row, Transaction
+from sawlog.store.dictionary import Dictionary, Lost
 from sawlog.store.errors import Away, Damaged
 from sawlog.store.objects import Objects
 
@@ -21,18 +23,21 @@ if sys.version_info >= (3, 14):
 else:
     import zstandard
 
-PLAIN, ZSTD, ELSEWHERE = 0, 1, 2
+PLAIN, ZSTD, ELSEWHERE, TAUGHT, DICTIONARY = 0, 1, 2, 3, 4
 LEVEL = 3
 
 SMALL = 1024
 """Bytes below which packing costs more time than it saves room."""
+
+SHORT, LONG = 64, 16_384
+"""Bytes from and up to which a dictionary saves room: what is longer teaches itself."""
 
 INSERT = (
     "INSERT INTO sawlog.blobs (sid, digest, size, codec, data) VALUES (?, ?, ?, ?, ?) "
     "ON CONFLICT DO NOTHING"
 )
 _PRESENT = "SELECT digest FROM sawlog.blobs WHERE sid = ? AND digest IN (*)"
-_READ = "SELECT digest, size, codec, data, key FROM sawlog.blobs WHERE sid = ? AND digest IN (*)"
+READ = "SELECT digest, size, codec, data, key FROM sawlog.blobs WHERE sid = ? AND digest IN (*)"
 
 _SHAPE = (bytes, int, int, bytes, type(None))
 
@@ -84,9 +89,13 @@ DENSEST = 40_000
 HUGE = 1 << 40
 
 
-def pack(data: bytes) -> Packed:
+def pack(data: bytes, dictionary: Dictionary | None = None) -> Packed:
     """The bytes as a row holds them: packed where that saves a tenth or more."""
-    if len(data) >= SMALL:
+    if dictionary is not None and SHORT <= len(data) <= LONG:
+        packed = dictionary.pack(data)
+        if len(packed) * 10 <= len(data) * 9:
+            return TAUGHT, packed
+    elif len(data) >= SMALL:
         packed = _compress(data)
         if len(packed) * 10 <= len(data) * 9:
             return ZSTD, packed
@@ -107,14 +116,22 @@ def elsewhere(objects: Objects, session: bytes, digest: bytes, data: bytes) -> P
     return ELSEWHERE, place.encode()
 
 
-def unpack(codec: int, data: bytes, limit: int = HUGE) -> bytes:
+def unpack(
+    codec: int, data: bytes, limit: int = HUGE, dictionary: Dictionary | Lost | None = None
+) -> bytes:
     """The bytes that a row holds. Raises Damaged for what no codec of that number made."""
     if codec == PLAIN:
         return data
+    limit = min(limit, len(data) * DENSEST)
+    if codec == TAUGHT and dictionary is not None:
+        return dictionary.unpack(data, limit)
     if codec != ZSTD:
-        raise Damaged(f"a row is packed by codec {codec}, which this sawlog does not know")
+        raise Damaged(
+            f"a row is packed by codec {codec}, which this sawlog does not know here: "
+            "if a newer one wrote it, upgrade"
+        )
     try:
-        return _decompress(data, min(limit, len(data) * DENSEST))
+        return _decompress(data, limit)
     except (*_FAULTS, MemoryError) as error:
         raise Damaged(f"a row does not unpack ({error})") from error
 
@@ -135,37 +152,9 @@ def insertable(sid: int, contents: Contents) -> list[tuple[int, bytes, int, int,
     return [(sid, digest, size, *packed) for digest, (size, packed) in contents.items()]
 
 
-def read(
-    tx: Transaction,
-    sids: Iterable[int],
-    digests: Sequence[bytes],
-    session: bytes,
-    objects: Objects | None = None,
-) -> dict[bytes, bytes]:
-    """Raw bytes by digest, of those that the sessions hold; each is checked.
-
-    One whose bytes are in an object store that is not given, or that lost them, is left out.
-    Raises Damaged, naming the session, when bytes do not fit their digest.
-    """
-    found: dict[bytes, bytes] = {}
-    for sid in sids:
-        wanted = [digest for digest in digests if digest not in found]
-        if not wanted:
-            break
-        for row in tx.among(_READ, (sid,), wanted):
-            try:
-                found[row[0]] = content(row, objects)
-            except Away:
-                continue
-            except Damaged as error:
-                raise Damaged(
-                    f"blob {row[0].hex()} of session {session.hex()} is damaged: {error}",
-                    session=session.hex(),
-                ) from error
-    return found
-
-
-def content(row: Row, objects: Objects | None = None) -> bytes:
+def content(
+    row: Row, objects: Objects | None = None, dictionary: Dictionary | Lost | None = None
+) -> bytes:
     """The raw bytes that a row (digest, size, codec, data, key) holds or names, checked.
 
     Raises Away when an object store has them and does not give them, Damaged when they are not
@@ -174,7 +163,10 @@ def content(row: Row, objects: Objects | None = None) -> bytes:
     if tuple(map(type, row)) != _SHAPE:
         raise Damaged("its row does not hold what belongs there")
     digest, size, codec, data, _ = row
-    raw = _fetched(data, objects) if codec == ELSEWHERE else unpack(codec, data, size)
+    if codec == ELSEWHERE:
+        raw = _fetched(data, objects)
+    else:
+        raw = unpack(codec, data, size, dictionary)
     if len(raw) != size:
         raise Damaged("its row names another size")
     if hashlib.sha256(raw).digest() != digest:

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from sawlog.store import blobs, codec, directory, rows
+from sawlog.store import blobs, codec, dictionaries, directory, rows
 from sawlog.store.database import Row, Transaction
+from sawlog.store.dictionary import Dictionary, Kept, Lost
 from sawlog.store.directory import SessionRow
 from sawlog.store.envelope import StoredEvent
 from sawlog.store.errors import Damaged, NoSession, StoreError
@@ -84,6 +85,7 @@ class Check:
     def __init__(self, log: Log, session: SessionRow | bytes) -> None:
         """Raises NoSession, and Damaged where the directory does not say whose events to read."""
         self._log = log
+        self._kept = Kept()  # as they are in the store now, not as the handle once read them
         id = session if isinstance(session, bytes) else session.id
         with log.database.read() as tx:
             found = tx.one(directory.BY_ID, (log.tenant, id))
@@ -180,6 +182,8 @@ class Check:
                 sql = _EVENTS.replace("(arrival)", tx.arrival)
                 sql = sql.replace("(itself)", tx.itself("events", "events_seq"))
                 found = tx.all(sql, (member.sid, first, last))
+                columns = [row[4:] for row in found]
+                dictionary = dictionaries.of_rows(tx, self._kept, member.sid, columns)
         except StoreError as error:
             if not _is_damage(error):
                 raise
@@ -194,7 +198,7 @@ class Check:
                 continue  # an index out of order gives more than it was asked for
             if row[0] > first:
                 places.append(_missing(first, row[0] - 1))
-            place, arrived = _place(member, row)
+            place, arrived = _place(member, row, dictionary)
             if place.event is not None and not place.fault and by_id.get(place.event.id) != row[0]:
                 place = msgspec.structs.replace(place, fault="its id does not lead to it")
             places.append((place, arrived))
@@ -294,7 +298,8 @@ class Check:
         try:
             if (row[0], row[1]) != (member.sid, digest):
                 raise Damaged("its row does not stand where its index leads")
-            blobs.content(row[1:], self._log.objects)
+            dictionary = dictionaries.of_blob(tx, self._kept, member.sid, row[1:])
+            blobs.content(row[1:], self._log.objects, dictionary)
         except Damaged as error:
             self._bad_blobs[digest] = f"the blob {digest.hex()} that it cites is damaged: {error}"
 
@@ -347,13 +352,13 @@ def _not_found(log: Log, listed: Sequence[Row]) -> list[Damaged]:
     return [directory.damaged(row, "an index does not lead to it") for row in lost]
 
 
-def _place(member: Member, row: Row) -> tuple[Place, int]:
+def _place(member: Member, row: Row, dictionary: Dictionary | Lost | None) -> tuple[Place, int]:
     seq, arrival, sid, key, *columns = row
     arrived = arrival if isinstance(arrival, int) else 0
     if (sid, columns[0]) != (member.sid, seq):
         return Place(seq=seq, event=None, broken="its row names another place"), arrived
     try:
-        event = rows.event_of(tuple(columns), member.id)
+        event = rows.event_of(tuple(columns), member.id, dictionary)
         names = rows.named(event.payload) if event.payload is not None else ()
     except (Damaged, msgspec.DecodeError, RecursionError) as error:
         return Place(seq=seq, event=None, broken=str(error)), arrived

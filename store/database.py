@@ -14,6 +14,7 @@ from functools import cache
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from sawlog.store.dictionary import Kept
 from sawlog.store.errors import ConfigError, NewerSchema, NoStore, ReadOnly, StoreError
 
 SCHEMA = 1
@@ -126,6 +127,7 @@ class Database(ABC):
         self.read_only = read_only
         self.wait = wait
         self.closed = False
+        self.dictionaries = Kept()
         self._process = os.getpid()
 
     @abstractmethod

@@ -8,7 +8,8 @@ head knows the dictionary. A fork has its own, made of what is its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -16,9 +17,10 @@ import msgspec
 from sawlog.store import blobs, rows
 from sawlog.store.blobs import DICTIONARY, TAUGHT
 from sawlog.store.database import Database, Row, Transaction
-from sawlog.store.dictionary import NAME, Dictionary, Kept, trained
+from sawlog.store.dictionary import MOST_KEPT, NAME, Dictionary, Kept, Lost, trained
 from sawlog.store.directory import SessionRow
-from sawlog.store.errors import StoreError
+from sawlog.store.errors import Away, Damaged, StoreError
+from sawlog.store.objects import Objects
 
 LABEL = b"dictionary"
 """What a dictionary's row has in place of a digest: shorter than any."""
@@ -42,46 +44,89 @@ _LEFT = (
     "AND e.payload IS NOT NULL"
 )
 _SHAPE = (int, int, bytes, type(None))
+_DIGEST = 32
 
 
 def stored(tx: Transaction, sid: int) -> Dictionary | None:
-    """A session's dictionary as its row has it; None where it has none that reads.
-
-    Rows name theirs by digest, so one that is not as it was written unpacks nothing.
-    """
+    """A session's dictionary as its row has it; None where it has none. Raises Damaged."""
     row = tx.one(_READ, (sid, LABEL))
-    if row is None or tuple(map(type, row)) != _SHAPE or row[:2] != (len(row[2]), DICTIONARY):
+    if row is None:
         return None
-    return Dictionary(row[2])
+    if tuple(map(type, row)) != _SHAPE or row[:2] != (len(row[2]), DICTIONARY):
+        raise Damaged("the row of its session's dictionary does not hold what belongs there")
+    digest, data = row[2][:_DIGEST], row[2][_DIGEST:]
+    if hashlib.sha256(data).digest() != digest:
+        raise Damaged("the bytes of its session's dictionary give another digest")
+    return Dictionary(data)
 
 
-def of_rows(tx: Transaction, kept: Kept, sid: int, found: Sequence[Row]) -> Dictionary | None:
+def of_rows(
+    tx: Transaction, kept: Kept, sid: int, found: Sequence[Row]
+) -> Dictionary | Lost | None:
     """What unpacks rows of events of one session; None where none of them needs it."""
-    return _named(tx, kept, sid, {row[15][:NAME] for row in found if rows.is_taught(row)})
+    names = {row[15][:NAME] for row in found if row[14] == TAUGHT and type(row[15]) is bytes}
+    return _named(tx, kept, sid, names) if names else None
 
 
-def of_blobs(tx: Transaction, kept: Kept, sid: int, found: Sequence[Row]) -> Dictionary | None:
-    """The same for rows (digest, size, codec, data, key) of blobs."""
-    return _named(tx, kept, sid, {row[3][:NAME] for row in found if blobs.is_taught(row)})
-
-
-def _named(tx: Transaction, kept: Kept, sid: int, names: set[bytes]) -> Dictionary | None:
-    if not names:
+def of_blob(tx: Transaction, kept: Kept, sid: int, row: Row) -> Dictionary | Lost | None:
+    """The same for a row (digest, size, codec, data, key) of a blob."""
+    if row[2] != TAUGHT or type(row[3]) is not bytes:
         return None
-    dictionary = kept.get(sid)
+    return _named(tx, kept, sid, {row[3][:NAME]})
+
+
+def contents(
+    tx: Transaction,
+    kept: Kept,
+    sids: Iterable[int],
+    digests: Sequence[bytes],
+    session: bytes,
+    objects: Objects | None = None,
+) -> dict[bytes, bytes]:
+    """Raw bytes of blobs by digest, of those that the sessions hold; each is checked.
+
+    One whose bytes are in an object store that is not given, or that lost them, is left out.
+    Raises Damaged, naming the session, when bytes do not fit their digest.
+    """
+    found: dict[bytes, bytes] = {}
+    for sid in sids:
+        wanted = [digest for digest in digests if digest not in found]
+        if not wanted:
+            break
+        for row in tx.among(blobs.READ, (sid,), wanted):
+            try:
+                found[row[0]] = blobs.content(row, objects, of_blob(tx, kept, sid, row))
+            except Away:
+                continue
+            except Damaged as error:
+                raise Damaged(
+                    f"blob {row[0].hex()} of session {session.hex()} is damaged: {error}",
+                    session=session.hex(),
+                ) from error
+    return found
+
+
+def _named(tx: Transaction, kept: Kept, sid: int, names: set[bytes]) -> Dictionary | Lost:
+    dictionary: Dictionary | None = kept.get(sid)
     if dictionary is None or dictionary.name not in names:
-        dictionary = stored(tx, sid)
-        if dictionary is not None:
-            kept.put(sid, dictionary)
+        try:
+            dictionary = stored(tx, sid)
+        except Damaged as error:
+            return Lost(str(error))
+        if dictionary is None:
+            return Lost("the dictionary of its session, which it is packed with, is missing")
+        kept.put(sid, dictionary)
     return dictionary
 
 
 class Taught(msgspec.Struct, frozen=True):
     """What an append packs with: a dictionary or none, and whether it must bring it along.
 
+    `name` is what the session's dictionary is called behind the append, empty where it has none.
     A new one was made of the payloads of `count` events from `first` to `last`.
     """
 
+    name: bytes = b""
     dictionary: Dictionary | None = None
     is_new: bool = False
     first: int = 0
@@ -91,10 +136,13 @@ class Taught(msgspec.Struct, frozen=True):
     def row(self, sid: int) -> tuple[Any, ...]:
         """The new dictionary as a row for `blobs.INSERT`."""
         data = self.dictionary.data if self.dictionary else b""
-        return sid, LABEL, len(data), DICTIONARY, data
+        whole = hashlib.sha256(data).digest() + data
+        return sid, LABEL, len(whole), DICTIONARY, whole
 
 
 NOTHING = Taught()
+
+_BROKEN = b"broken"
 
 
 class Teacher:
@@ -103,6 +151,8 @@ class Teacher:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._due: dict[int, int] = {}
+        # Made behind a head and not stored yet, for that append may be tried again.
+        self._fresh: dict[int, tuple[int, Taught]] = {}
 
     def ready(self, row: SessionRow, name: bytes) -> Taught:
         """What to pack with behind a head at which the session's dictionary was `name`.
@@ -110,21 +160,31 @@ class Teacher:
         Empty: there was none. Then one is made, if it is time; to be called while nobody waits.
         """
         if name:
-            dictionary = self._database.dictionaries.get(row.sid)
-            if dictionary is None or dictionary.name != name:
-                with self._database.read() as tx:
-                    dictionary = _named(tx, self._database.dictionaries, row.sid, {name})
-            fits = dictionary is not None and dictionary.name == name
-            return Taught(dictionary) if fits else NOTHING
+            return Taught(name, self._at_hand(row.sid, name))
         own = row.head - row.base
         if own < self._due.get(row.sid, FIRST):
             return NOTHING
+        fresh = self._fresh.get(row.sid)
+        if fresh is not None and fresh[0] == row.head:
+            return fresh[1]
         try:
             return self._made(row, own)
         except StoreError:
             # What does not read costs no append: packing is a matter of room alone.
             self._later(row, own)
             return NOTHING
+
+    def _at_hand(self, sid: int, name: bytes) -> Dictionary | None:
+        kept = self._database.dictionaries
+        found = kept.get(sid)
+        if found is not None and found.name == name:
+            return found
+        try:
+            with self._database.read() as tx:
+                there = _named(tx, kept, sid, {name})
+        except StoreError:
+            return None
+        return there if isinstance(there, Dictionary) and there.name == name else None
 
     def _made(self, row: SessionRow, own: int) -> Taught:
         first, last = row.base + 1, row.base + min(own, _MOST)
@@ -135,7 +195,11 @@ class Teacher:
         if dictionary is None:
             self._later(row, own)
             return NOTHING
-        return Taught(dictionary, True, first, last, len(found))
+        taught = Taught(dictionary.name, dictionary, True, first, last, len(found))
+        if len(self._fresh) > MOST_KEPT:
+            self._fresh.clear()
+        self._fresh[row.sid] = row.head, taught
+        return taught
 
     def _later(self, row: SessionRow, own: int) -> None:
         if len(self._due) > _REMEMBERED:
@@ -144,10 +208,13 @@ class Teacher:
 
     def settled(self, tx: Transaction, row: SessionRow, taught: Taught) -> Taught:
         """What to pack with in a transaction that holds a session whose head has moved."""
-        there = stored(tx, row.sid)
+        try:
+            there = stored(tx, row.sid)
+        except Damaged:
+            return Taught(_BROKEN)  # its row is in the way of another one
         if there is not None:
             ours = taught.dictionary
-            return taught if ours and ours.name == there.name else Taught(there)
+            return Taught(there.name, ours if ours and ours.name == there.name else there)
         if taught.is_new:
             # What was erased meanwhile must not live on in it.
             left = tx.one(_LEFT, (row.sid, taught.first, taught.last))
@@ -155,9 +222,8 @@ class Teacher:
                 return taught
         return NOTHING
 
-    def keep(self, row: SessionRow, taught: Taught) -> bytes:
-        """The name of what a session has now that an append went through."""
-        if taught.dictionary is None:
-            return b""
-        self._database.dictionaries.put(row.sid, taught.dictionary)
-        return taught.dictionary.name
+    def keep(self, sid: int, taught: Taught) -> None:
+        """Keep at hand what a session has now that an append went through."""
+        self._fresh.pop(sid, None)
+        if taught.dictionary is not None:
+            self._database.dictionaries.put(sid, taught.dictionary)

@@ -70,7 +70,7 @@ else:
     class _Packer:
         def __init__(self, data: bytes) -> None:
             dictionary = zstandard.ZstdCompressionDict(data)
-            dictionary.precompute_compress(level=LEVEL)
+            dictionary.precompute_compress(level=LEVEL)  # pyright: ignore[reportUnknownMemberType]
             self._packer = zstandard.ZstdCompressor(
                 level=LEVEL, dict_data=dictionary, write_dict_id=False
             )
@@ -127,6 +127,19 @@ class Dictionary:
     def _made(self) -> _Packer:
         self._packer = _Packer(self.data)
         return self._packer
+
+
+class Lost:
+    """Stands for a dictionary that is not there as it was written; `why` says what of it."""
+
+    __slots__ = ("why",)
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+
+    def unpack(self, packed: bytes, limit: int) -> bytes:
+        """Raises Damaged."""
+        raise Damaged(self.why)
 
 
 def trained(samples: Sequence[bytes]) -> Dictionary | None:

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 
 import msgspec
 
-from sawlog.store import rows
-from sawlog.store.database import Database, Place
+from sawlog.store import dictionaries, rows
+from sawlog.store.database import Database, Place, Row
 from sawlog.store.envelope import StoredEvent
 from sawlog.store.errors import WrongPosition
 
-_COLUMNS = f"{rows.COLUMNS}, s.id, s.tenant"
+_COLUMNS = f"{rows.COLUMNS}, s.id, s.tenant, s.sid"
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -80,12 +80,19 @@ def batch(
         after = position.place if position else ()
         horizon = tx.horizon()
         found = tx.changes(_COLUMNS, after, tenant, limit)
+        by_session: dict[int, list[Row]] = {}
+        for _, columns in found:
+            by_session.setdefault(columns[18], []).append(columns)
+        words = {
+            sid: dictionaries.of_rows(tx, database.dictionaries, sid, some)
+            for sid, some in by_session.items()
+        }
     events = tuple(
         Followed(
             Position(epoch, place),
             columns[17],
             columns[16],
-            rows.event_of(columns[:16], columns[16]),
+            rows.event_of(columns[:16], columns[16], words[columns[18]]),
         )
         for place, columns in found
     )

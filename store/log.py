@@ -11,7 +11,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from sawlog.store import blobs, directory, rows, snapshots
+from sawlog.store import dictionaries, directory, rows, snapshots
 from sawlog.store.append import Appended, Appender, Build
 from sawlog.store.codec import genesis
 from sawlog.store.database import Database, Transaction
@@ -62,6 +62,7 @@ class Log:
         self.clock = clock
         self._make_id = make_id
         self.objects = objects
+        self._kept = database.dictionaries
         self._appender = Appender(database, tenant, registry, clock, make_id, make_salt, objects)
 
     # --- the directory
@@ -210,8 +211,9 @@ class Log:
                 end = min(last, start + CHUNK - 1)
                 with self.database.read() as tx:
                     found = rows.in_range(tx, sid, start, end, row.id)
+                    dictionary = dictionaries.of_rows(tx, self._kept, sid, found)
                 for each in found:
-                    yield rows.event_of(each, row.id)
+                    yield rows.event_of(each, row.id, dictionary)
 
     def stored(
         self, session: Session, after: int = 0, upto: int | None = None
@@ -226,8 +228,13 @@ class Log:
         try:
             with self.database.read() as tx:
                 found = rows.in_range(tx, sid, first, last, row.id)
+                dictionary = dictionaries.of_rows(tx, self._kept, sid, found)
             return [
-                StoredRow(seq=each[0], event=rows.event_of(each, row.id), cites=rows.cites_of(each))
+                StoredRow(
+                    seq=each[0],
+                    event=rows.event_of(each, row.id, dictionary),
+                    cites=rows.cites_of(each),
+                )
                 for each in found
             ]
         except Damaged as error:
@@ -246,8 +253,10 @@ class Log:
             found: dict[int, StoredEvent] = {}
             for sid, first, last in row.segments(0, row.head):
                 wanted = [seq for seq in seqs if first <= seq <= last]
-                for each in tx.among(rows.AMONG, (sid,), wanted):
-                    found[each[0]] = rows.event_of(each, row.id)
+                some = tx.among(rows.AMONG, (sid,), wanted)
+                dictionary = dictionaries.of_rows(tx, self._kept, sid, some)
+                for each in some:
+                    found[each[0]] = rows.event_of(each, row.id, dictionary)
         for seq in seqs:
             if seq not in found:
                 if not 1 <= seq <= row.head:
@@ -262,7 +271,8 @@ class Log:
             for sid, last in (*row.ancestors, (row.sid, row.head)):
                 for found in tx.among(rows.BY_ID, (sid,), [id]):
                     if found[0] <= last:
-                        return rows.event_of(found, row.id)
+                        dictionary = dictionaries.of_rows(tx, self._kept, sid, [found])
+                        return rows.event_of(found, row.id, dictionary)
         return None
 
     # --- blobs
@@ -274,7 +284,7 @@ class Log:
         """
         with self.database.read() as tx:
             row = directory.get(tx, self.tenant, _id(session))
-            return blobs.read(tx, _sids(row), digests, row.id, self.objects)
+            return dictionaries.contents(tx, self._kept, _sids(row), digests, row.id, self.objects)
 
     def blob(self, session: Session, digest: bytes) -> bytes | None:
         """A blob's raw bytes; None when neither the session nor an ancestor holds it."""

@@ -9,6 +9,7 @@ import msgspec
 from sawlog.store import blobs
 from sawlog.store.codec import commit
 from sawlog.store.database import Row, Transaction
+from sawlog.store.dictionary import Dictionary, Lost
 from sawlog.store.envelope import StoredEvent
 from sawlog.store.errors import Damaged
 
@@ -59,7 +60,7 @@ class StoredRow(msgspec.Struct, frozen=True, kw_only=True):
     damage: Damaged | None = None
 
 
-def event_of(row: Row, session: bytes) -> StoredEvent:
+def event_of(row: Row, session: bytes, dictionary: Dictionary | Lost | None = None) -> StoredEvent:
     """The event that a row holds. Raises Damaged, naming session and seq, for a broken row."""
     if tuple(map(type, row)) not in _SHAPES:
         raise damaged(session, row[0], "its row does not hold what belongs there")
@@ -67,7 +68,7 @@ def event_of(row: Row, session: bytes) -> StoredEvent:
     if payload is not None:
         if codec:
             try:
-                payload = blobs.unpack(codec, payload)
+                payload = blobs.unpack(codec, payload, dictionary=dictionary)
             except Damaged as error:
                 raise damaged(session, row[0], str(error)) from error
         commitment = commit(salt, payload)

@@ -56,6 +56,8 @@ HOUSE: dict[str, Room] = {
             "store/blobs.py",
             "store/checked.py",
             "store/database.py",
+            "store/dictionaries.py",
+            "store/dictionary.py",
             "store/directory.py",
             "store/erasure.py",
             "store/exchange.py",
