@@ -285,6 +285,16 @@ def test_an_open_log_stays_open(tmp_path: Path) -> None:
         assert [row.name for row in log.sessions()] == ["task"]
 
 
+def test_each_kind_of_store_keeps_items(store_url: str) -> None:
+    with opened(store_url) as log:
+        with SawlogSession("task", log) as session:
+            add(session, *ITEMS)
+            assert asyncio.run(session.pop_item()) == ITEMS[-1]
+        with SawlogSession("task", log) as session:
+            assert items(session) == ITEMS[:-1]
+        assert log.read("task").verify().sound
+
+
 def test_a_session_of_something_else_is_refused(tmp_path: Path) -> None:
     with opened(str(tmp_path / "agent.db")) as log:
         with log.session("mine") as s:
