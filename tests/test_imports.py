@@ -220,7 +220,7 @@ HOUSE: dict[str, Room] = {
         ),
     ),
     "adapter for langgraph": Room(
-        ("adapters/langgraph.py", "adapters/langchain_messages.py"),
+        ("adapters/langchain_messages.py", "adapters/langgraph.py", "adapters/langgraph_thread.py"),
         (
             "adapters",
             "session",

@@ -16,7 +16,9 @@ from sawlog.audit.recordedpackets import leans
 from sawlog.builder.contents import text_of
 from sawlog.builder.packet import Entry
 from sawlog.builder.requests.reading import read_body
+from sawlog.store.event import Event
 from sawlog.store.events.steps import AttemptAnswered, AttemptSent
+from sawlog.work.dials import whole
 
 
 def sent(session: Recorded, step: int) -> str:
@@ -53,3 +55,15 @@ def _names_alone(entry: Entry) -> bool:
 
 
 _NAMES = ('"file_id":"', '"url":"http', '"image_url":"http', '"file_url":"http')
+
+
+def dialled(session: Recorded, event: Event) -> AttemptSent:
+    """An attempt.sent with all that was dialled, also where it only says what is another.
+
+    Raises TypeError for another event.
+    """
+    sent = event.content
+    if not isinstance(sent, AttemptSent):
+        raise TypeError(f"event {event.seq} is no attempt")
+    like = session.window.event(sent.like).content if sent.like else None
+    return whole(sent, like if isinstance(like, AttemptSent) else None)
