@@ -9,17 +9,24 @@ messages of the graph are ordinary events, so that `sawlog show`, `packet` and `
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack, cast
 
-import msgspec
-
-from sawlog.adapters.keeping import Entry, Keeper, Kept
+from sawlog.adapters.keeping import Entry, Keeper
 from sawlog.adapters.langchain_messages import said_of
+from sawlog.adapters.langgraph_thread import (
+    DELETED,
+    DROPPED,
+    POINT,
+    WRITES,
+    Thread,
+    Typed,
+    Value,
+    take,
+    text_of,
+)
 from sawlog.adapters.missing import missing
 from sawlog.adapters.place import Place, Store
 from sawlog.formats.values import as_list
@@ -49,38 +56,6 @@ __all__ = ["FORMAT", "SawlogSaver"]
 
 FORMAT = "langgraph"
 
-_POINT, _WRITES, _DROPPED, _DELETED = "checkpoint", "writes", "dropped", "thread.deleted"
-
-Typed = tuple[str, bytes]
-"""A value as the serializer of LangGraph writes it."""
-
-
-class _Value(msgspec.Struct, frozen=True):
-    """A channel's value: absent, one serialized value, or the elements of a list."""
-
-    items: tuple[Typed, ...] = ()
-    many: bool = False
-    empty: bool = False
-
-
-class _Point(msgspec.Struct, frozen=True):
-    """A checkpoint without its values, its metadata, and the id of its parent."""
-
-    checkpoint: Typed
-    metadata: Typed
-    parent: str | None
-
-
-class _Thread(msgspec.Struct):
-    """A thread as it was read so far. Points and writes are by namespace and checkpoint id."""
-
-    keeper: Keeper
-    read: int = 0
-    points: dict[tuple[str, str], _Point] = {}
-    writes: dict[tuple[str, str], dict[tuple[str, int], tuple[str, Typed, str]]] = {}
-    values: dict[tuple[str, str, str | int | float], _Value] = {}
-    newest: dict[tuple[str, str], str | int | float] = {}
-
 
 class SawlogSaver(BaseCheckpointSaver[str]):
     """A checkpointer over an open log, or over where to open one.
@@ -104,7 +79,7 @@ class SawlogSaver(BaseCheckpointSaver[str]):
         self._place = Place(store, tenant)
         self._messages = messages
         self._options: SessionOptions = {"wait": 10.0, **options}
-        self._threads: dict[str, _Thread] = {}
+        self._threads: dict[str, Thread] = {}
 
     def close(self) -> None:
         """Close the log, if it was opened here."""
@@ -174,13 +149,13 @@ class SawlogSaver(BaseCheckpointSaver[str]):
         said = self._messages_of(values) if self._messages in new_versions and not ns else None
         thread = self._thread(thread_id)
         with thread.keeper.held():
-            _take(thread, thread.keeper.look())
+            take(thread, thread.keeper.look())
             record = {
                 "ns": ns,
                 "id": checkpoint["id"],
                 "parent": get_checkpoint_id(config),
-                "checkpoint": _text(self.serde.dumps_typed(bare)),
-                "metadata": _text(
+                "checkpoint": text_of(self.serde.dumps_typed(bare)),
+                "metadata": text_of(
                     self.serde.dumps_typed(get_checkpoint_metadata(config, metadata))
                 ),
                 "values": {
@@ -189,8 +164,8 @@ class SawlogSaver(BaseCheckpointSaver[str]):
                 },
             }
             shown = self._shown(thread.keeper, said)
-            thread.keeper.add([*shown, Entry(source_of(record), kind=_POINT)])
-            _take(thread, thread.keeper.look())
+            thread.keeper.add([*shown, Entry(source_of(record), kind=POINT)])
+            take(thread, thread.keeper.look())
         return _config(thread_id, ns, checkpoint["id"])
 
     def put_writes(
@@ -208,21 +183,21 @@ class SawlogSaver(BaseCheckpointSaver[str]):
             "task": task_id,
             "path": task_path,
             "writes": [
-                [WRITES_IDX_MAP.get(channel, at), channel, *_text(self.serde.dumps_typed(value))]
+                [WRITES_IDX_MAP.get(channel, at), channel, *text_of(self.serde.dumps_typed(value))]
                 for at, (channel, value) in enumerate(writes)
             ],
         }
         thread = self._thread(thread_id)
         thread.keeper.look()
         with thread.keeper.held():
-            thread.keeper.add([Entry(source_of(record), kind=_WRITES)])
+            thread.keeper.add([Entry(source_of(record), kind=WRITES)])
 
     def delete_thread(self, thread_id: str) -> None:
         """Give no more of a thread: its session is rewound, and stays in the log."""
         thread = self._looked(thread_id)
         if thread.read:
             with thread.keeper.held():
-                thread.keeper.add([Entry("{}", kind=_DELETED)])
+                thread.keeper.add([Entry("{}", kind=DELETED)])
                 thread.keeper.keep(0, "the thread was deleted")
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
@@ -236,13 +211,13 @@ class SawlogSaver(BaseCheckpointSaver[str]):
             ]
             if dropped:
                 with thread.keeper.held():
-                    thread.keeper.add([Entry(source_of(dropped), kind=_DROPPED)])
+                    thread.keeper.add([Entry(source_of(dropped), kind=DROPPED)])
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Repeat a thread in another session: checkpoints, writes, and the newest messages."""
         source, target = self._looked(source_thread_id), self._thread(target_thread_id)
         ever = source.keeper.look()
-        began = max((at + 1 for at, one in enumerate(ever) if one.kind == _DELETED), default=0)
+        began = max((at + 1 for at, one in enumerate(ever) if one.kind == DELETED), default=0)
         with target.keeper.held():
             copied = [Entry(one.source, kind=one.kind) for one in ever[began:] if one.kind]
             newest = self.get_tuple(_config(source_thread_id, "", None))
@@ -309,22 +284,22 @@ class SawlogSaver(BaseCheckpointSaver[str]):
 
     # --- threads ----------------------------------------------------------------------------------
 
-    def _thread(self, thread_id: str) -> _Thread:
+    def _thread(self, thread_id: str) -> Thread:
         thread = self._threads.get(thread_id)
         if thread is None:
             # Chat messages are the nearest that an API has to what a graph passes around.
             keeper = Keeper(
                 self._place, thread_id, format=FORMAT, api="openai-chat", **self._options
             )
-            thread = self._threads[thread_id] = _Thread(keeper)
+            thread = self._threads[thread_id] = Thread(keeper)
         return thread
 
-    def _looked(self, thread_id: str) -> _Thread:
+    def _looked(self, thread_id: str) -> Thread:
         thread = self._thread(thread_id)
-        _take(thread, thread.keeper.look())
+        take(thread, thread.keeper.look())
         return thread
 
-    def _named(self, config: RunnableConfig | None) -> Iterator[tuple[str, _Thread]]:
+    def _named(self, config: RunnableConfig | None) -> Iterator[tuple[str, Thread]]:
         """The thread of a config, or every one of the log; sessions of others are passed over."""
         if config is not None:
             name = _place_of(config)[0]
@@ -337,7 +312,7 @@ class SawlogSaver(BaseCheckpointSaver[str]):
                 except ConfigError:
                     del self._threads[row.name]
 
-    def _tuple(self, thread_id: str, thread: _Thread, ns: str, id: str) -> CheckpointTuple:
+    def _tuple(self, thread_id: str, thread: Thread, ns: str, id: str) -> CheckpointTuple:
         point = thread.points[ns, id]
         checkpoint = cast(Checkpoint, self.serde.loads_typed(point.checkpoint))
         values: dict[str, Any] = {}
@@ -364,7 +339,7 @@ class SawlogSaver(BaseCheckpointSaver[str]):
 
     def _news(
         self,
-        thread: _Thread,
+        thread: Thread,
         ns: str,
         name: str,
         values: dict[str, Any],
@@ -375,16 +350,16 @@ class SawlogSaver(BaseCheckpointSaver[str]):
             return {"version": version}
         value = values[name]
         if not _is_list(value):
-            return {"version": version, "one": _text(self.serde.dumps_typed(value))}
+            return {"version": version, "one": text_of(self.serde.dumps_typed(value))}
         items = [self.serde.dumps_typed(item) for item in as_list(value) or []]
         base = thread.newest.get((ns, name))
-        old = thread.values[ns, name, base] if base is not None else _Value()
+        old = thread.values[ns, name, base] if base is not None else Value()
         keep = 0
         for mine, known in zip(items, old.items if old.many else (), strict=False):
             if mine != known:
                 break
             keep += 1
-        new = [_text(item) for item in items[keep:]]
+        new = [text_of(item) for item in items[keep:]]
         return {"version": version, "of": base if keep else None, "keep": keep, "new": new}
 
     def _messages_of(self, values: dict[str, Any]) -> Sequence[BaseMessage] | None:
@@ -415,49 +390,6 @@ class SawlogSaver(BaseCheckpointSaver[str]):
         return tuple(Entry(name, said_of(message), ends=True) for message, name in pairs)
 
 
-def _take(thread: _Thread, ever: Sequence[Kept]) -> None:
-    """Read what came since."""
-    for one in ever[thread.read :]:
-        if not one.kind:
-            continue
-        value = json.loads(one.source)
-        if one.kind == _DELETED:
-            for known in (thread.points, thread.writes, thread.values, thread.newest):
-                known.clear()
-        elif one.kind == _DROPPED:
-            for ns, id in value:
-                thread.points.pop((ns, id), None)
-                thread.writes.pop((ns, id), None)
-        elif one.kind == _WRITES:
-            written = thread.writes.setdefault((value["ns"], value["id"]), {})
-            for at, channel, kind, data in value["writes"]:
-                # A task that is done again repeats what it wrote; only an error's may change.
-                if at < 0 or (value["task"], at) not in written:
-                    typed = (kind, base64.b64decode(data))
-                    written[value["task"], at] = (channel, typed, value["path"])
-        else:
-            _take_point(thread, value)
-    thread.read = len(ever)
-
-
-def _take_point(thread: _Thread, value: dict[str, Any]) -> None:
-    ns = value["ns"]
-    thread.points[ns, value["id"]] = _Point(
-        _typed(value["checkpoint"]), _typed(value["metadata"]), value["parent"]
-    )
-    for name, given in value["values"].items():
-        version = given["version"]
-        if "one" in given:
-            made = _Value((_typed(given["one"]),))
-        elif "new" in given:
-            old = thread.values[ns, name, given["of"]].items if given["keep"] else ()
-            made = _Value((*old[: given["keep"]], *map(_typed, given["new"])), many=True)
-        else:
-            made = _Value(empty=True)
-        thread.values[ns, name, version] = made
-        thread.newest[ns, name] = version
-
-
 def _is_list(value: object) -> bool:
     # A list alone, for a kind of list of somebody's own is to come back as it was.
     return type(value) is list
@@ -481,16 +413,6 @@ def _config(thread_id: str, ns: str, id: str | None) -> RunnableConfig:
     if id is not None:
         place["checkpoint_id"] = id
     return {"configurable": place}
-
-
-def _text(typed: Typed) -> Sequence[str]:
-    kind, data = typed
-    return [kind, base64.b64encode(data).decode("ascii")]
-
-
-def _typed(pair: Sequence[str]) -> Typed:
-    kind, data = pair
-    return kind, base64.b64decode(data)
 
 
 def _name(typed: Typed) -> str:
