@@ -30,7 +30,7 @@ def record(client: T, *, session: Session | AsyncSession, strict: bool = True) -
     first = session.sync if isinstance(session, AsyncSession) else session
     first.sending()
     http = getattr(client, "_client", client)
-    places = _transports(http, client)
+    places = transports_of(http, client)
     conversations = Conversations(first, strict=strict)
     library = library_of(client)
     for holder, key, transport in places:
@@ -38,19 +38,19 @@ def record(client: T, *, session: Session | AsyncSession, strict: bool = True) -
     return client
 
 
-def _transports(http: Any, client: object) -> list[tuple[dict[Any, Any], Any, Any]]:
+def transports_of(http: Any, client: object) -> list[tuple[dict[Any, Any], Any, Any]]:
     """Where an HTTP client holds its transports."""
     inner = getattr(http, "_transport", None)
+    mounts: dict[Any, Any] = getattr(http, "_mounts", {})
+    mounted = [(mounts, key, one) for key, one in mounts.items() if one is not None]
+    if any(getattr(one, "sawlog_records", False) for one in (inner, *mounts.values())):
+        raise ConfigError("this client is recorded already: make another one for another session")
     if inner is None or library_of_transport(inner) is None:
         raise ConfigError(
             f"{type(client).__name__} is no client that can be recorded: give an openai or "
             "anthropic client, or one of httpx or httpx2"
         )
-    found: list[tuple[dict[Any, Any], Any, Any]] = [(vars(http), "_transport", inner)]
-    mounts: dict[Any, Any] = getattr(http, "_mounts", {})
-    found += [(mounts, key, one) for key, one in mounts.items() if one is not None]
-    if any(getattr(one, "sawlog_records", False) for _, _, one in found):
-        raise ConfigError("this client is recorded already: make another one for another session")
+    found: list[tuple[dict[Any, Any], Any, Any]] = [(vars(http), "_transport", inner), *mounted]
     return found
 
 

@@ -1,33 +1,18 @@
-"""`recording`: every exchange with a model inside a `with` block, whoever makes the client.
-
-The recording that is in force is a context variable: tasks inherit it, other tasks and threads know
-nothing of it. What looks at it stands in the HTTP libraries' own transports, and is put there when
-the first recording begins.
-"""
+"""`recording`: every exchange with a model inside a `with` block, whoever makes the client."""
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-import threading
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
-from contextvars import ContextVar
-from functools import wraps
-from importlib import import_module
 from typing import Any, Unpack
 
 from sawlog.agentlog import AgentLog
 from sawlog.agentlog import open as open_log
 from sawlog.recorder.conversations import Conversations, Say
-from sawlog.recorder.transport import LIBRARIES, ahandle, handle
-from sawlog.store.errors import ConfigError
+from sawlog.recorder.transport import ahandle, handle
+from sawlog.recorder.watching import RECORDING, AsyncSend, Send, watch
 from sawlog.work.opening import SessionOptions
 from sawlog.work.session import Session
-
-_IN_FORCE: ContextVar[Say | None] = ContextVar("sawlog.recording", default=None)
-_WATCHED: set[str] = set()
-_LOCK = threading.Lock()
 
 
 @contextmanager
@@ -46,61 +31,25 @@ def recording(
     marked. Clients that talk HTTP in another way are not seen. Raises ConfigError when neither
     library is installed, Leased when another process drives the session.
     """
-    if not any(map(_watch, LIBRARIES)):
-        raise ConfigError(
-            "neither httpx nor httpx2 is installed, so no client could be recorded: "
-            "pip install 'sawlog[providers]'"
-        )
+    watch()
     with ExitStack() as stack:
         log = store if isinstance(store, AgentLog) else stack.enter_context(open_log(store))
         session = stack.enter_context(log.session(name, **options))
         said = Conversations(session, strict=strict)
-        token = _IN_FORCE.set(said.sent)
-        try:
-            yield session
-        finally:
-            _IN_FORCE.reset(token)
+        stack.enter_context(RECORDING.held(Taking(said.sent)))
+        yield session
 
 
-def _watch(name: str) -> bool:
-    """Let the transports of a library look whether a recording is in force; False without it."""
-    if name not in sys.modules and importlib.util.find_spec(name) is None:
-        return False
-    with _LOCK:
-        if name not in _WATCHED:
-            library = import_module(name)
-            _watch_sync(library)
-            _watch_async(library)
-            _WATCHED.add(name)
-    return True
+class Taking:
+    """Records what it sees; a watcher."""
 
+    def __init__(self, say: Say) -> None:
+        self._say = say
 
-def _watch_sync(library: Any) -> None:
-    send = library.HTTPTransport.handle_request
+    def handle(self, library: Any, request: Any, client: str, send: Send) -> Any:
+        """Send a request and record the exchange."""
+        return handle(library, self._say, request, client, send)
 
-    @wraps(send)
-    def handle_request(self: Any, request: Any) -> Any:
-        say = _IN_FORCE.get()
-        if say is None:
-            return send(self, request)
-        return handle(library, say, request, _client(request), lambda one: send(self, one))
-
-    library.HTTPTransport.handle_request = handle_request
-
-
-def _watch_async(library: Any) -> None:
-    send = library.AsyncHTTPTransport.handle_async_request
-
-    @wraps(send)
-    async def handle_async_request(self: Any, request: Any) -> Any:
-        say = _IN_FORCE.get()
-        if say is None:
-            return await send(self, request)
-        return await ahandle(library, say, request, _client(request), lambda one: send(self, one))
-
-    library.AsyncHTTPTransport.handle_async_request = handle_async_request
-
-
-def _client(request: Any) -> str:
-    """The client as it names itself, without its version."""
-    return str(request.headers.get("user-agent", "")).partition("/")[0].partition(" ")[0]
+    async def ahandle(self, library: Any, request: Any, client: str, send: AsyncSend) -> Any:
+        """The same for an async client."""
+        return await ahandle(library, self._say, request, client, send)

@@ -7,19 +7,22 @@ that the caller named, the others are called after it, NAME/2, NAME/3 and so on.
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable
 
 from sawlog.builder.requests.cutting import Body
 from sawlog.builder.requests.reading import read_body
 from sawlog.recorder.exchange import Exchange
+from sawlog.recorder.mirror import items_of
 from sawlog.recorder.recorder import Asked, Recorder
 from sawlog.store.errors import Leased, SawlogError
 from sawlog.store.events.lifecycle import ForeignRecord
 from sawlog.work.session import Session
 
-_LOOK = 32
-"""Conversations, the newest first, that a request is held against."""
+_LOOK = 64
+"""Conversations, the last used first, that a request is held against. What was idle for longer is
+let go: its session stays, and who goes on with it is recorded in another."""
 
 
 class Conversations:
@@ -33,8 +36,8 @@ class Conversations:
         self._first = first
         self._strict = strict
         self._lock = threading.Lock()
-        self._recorders = [Recorder(first)]
-        self._beside: list[Session] = []
+        self._recorders = [Recorder(first)]  # the last used one is the last
+        self._made = 1
         self._gaps = 0
         self._closed = False
         first.on_release(self.close)
@@ -49,6 +52,9 @@ class Conversations:
             with self._lock:
                 recorder = self._recorder(asked, body)
                 recorder.reserve()
+                self._recorders.remove(recorder)
+                self._recorders.append(recorder)
+                self._let_go()
             self._tell_gaps(recorder)
             return recorder.sent(asked, body)
         except SawlogError:
@@ -66,34 +72,72 @@ class Conversations:
             self._closed = True
             for recorder in self._recorders:
                 recorder.close()
-            for session in self._beside:
-                session.release()
+            for recorder in self._recorders:
+                if recorder.session is not self._first:
+                    recorder.session.release()
+
+    @property
+    def busy(self) -> bool:
+        """True while an exchange is under way in any of them."""
+        with self._lock:
+            return any(one.busy for one in self._recorders)
+
+    @property
+    def made(self) -> int:
+        """How many conversations there were, the first among them."""
+        return self._made
 
     def _recorder(self, asked: Asked, body: Body | None) -> Recorder:
-        idle = [one for one in self._recorders[-_LOOK:] if not one.busy]
-        again = next((one for one in idle if one.waits_for(asked.body)), None)
+        idle = [one for one in reversed(self._recorders) if not one.busy]
+        digest = hashlib.sha256(asked.body).digest()
+        again = next((one for one in idle if one.waits_for(digest)), None)
         if again is not None:
             return again
         if body is not None:
-            best = max(idle, key=lambda one: one.matches(body), default=None)
-            if best is not None and best.matches(body):
+            best = self._best(idle, body)
+            if best is not None:
                 return best
-        empty = next((one for one in idle if one.empty), None)
-        return empty or self._new()
+        fresh = next((one for one in idle if one.unanswered), None)
+        return fresh or self._new()
+
+    def _best(self, idle: list[Recorder], body: Body) -> Recorder | None:
+        """The conversation that holds most of a request; None when none holds anything."""
+        items = items_of(body)
+        repeated = {one: one.repeated(items) for one in idle}
+        most = max(repeated.values(), default=0)
+        # Reading a long request against each conversation takes long: who was asked with the same
+        # words so far comes first.
+        for among in ([one for one in idle if repeated[one] == most] if most else [], idle):
+            matches = {one: one.matches(body) for one in among}
+            best = max(matches, key=lambda one: matches[one], default=None)
+            if best is not None and matches[best]:
+                return best
+        return None
+
+    def _let_go(self) -> None:
+        """Give back what was idle for long; the session of the caller stays."""
+        gone = [
+            one
+            for one in self._recorders[:-_LOOK]
+            if not one.busy and one.session is not self._first
+        ]
+        for one in gone:
+            self._recorders.remove(one)
+            one.session.release()
 
     def _new(self) -> Recorder:
         name = self._first.name or self._first.id
         while True:
-            session = self._first.beside(f"{name}/{len(self._beside) + 2}")
+            self._made += 1
+            session = self._first.beside(f"{name}/{self._made}")
             try:
                 session.acquire()
             except Leased:
-                session = self._first.beside(f"{name}/{len(self._beside) + 2}/{session.id[:8]}")
+                session = self._first.beside(f"{name}/{self._made}/{session.id[:8]}")
                 session.acquire()
-            self._beside.append(session)
             recorder = Recorder(session)
             self._recorders.append(recorder)
-            if recorder.empty:
+            if recorder.unanswered:
                 return recorder
 
     def _tell_gaps(self, recorder: Recorder) -> None:

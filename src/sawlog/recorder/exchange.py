@@ -68,6 +68,12 @@ class Exchange:
         return self._done
 
     @property
+    def over(self) -> bool:
+        """True when a stream has said its own end: nothing that may follow counts."""
+        stream = self._stream
+        return stream is not None and stream[0].over
+
+    @property
     def refusal(self) -> str:
         """The class of the newest refusal; empty for none."""
         return self._attempts.refusal

@@ -36,6 +36,11 @@ class News(msgspec.Struct, frozen=True):
     matched: int
 
 
+def items_of(body: Body) -> tuple[str, ...]:
+    """The JSON texts of a request's messages or items."""
+    return tuple(body.source(piece) for piece in body.pieces if piece.kind == "item")
+
+
 class Mirror:
     """One conversation, as its last request and reply left it."""
 
@@ -46,10 +51,8 @@ class Mirror:
 
     def news(self, body: Body) -> News:
         """What a request tells, without taking it in."""
-        items = tuple(body.source(piece) for piece in body.pieces if piece.kind == "item")
-        same = 0
-        while same < min(len(items), len(self._items)) and items[same] == self._items[same]:
-            same += 1
+        items = items_of(body)
+        same = self.repeated(items)
         start = group_start(body, items, same)
         before = self._counts[start - 1] if start else 0
         spoken = [(one, gists(one.payload)) for one in said(body, items, start)]
@@ -88,6 +91,13 @@ class Mirror:
             tuple(counts),
             matched,
         )
+
+    def repeated(self, items: tuple[str, ...]) -> int:
+        """How many of the first items are those of the last request, to the letter."""
+        same = 0
+        while same < min(len(items), len(self._items)) and items[same] == self._items[same]:
+            same += 1
+        return same
 
     def _whole(self, tail: Sequence[Atom], repeats: dict[int, int]) -> set[str]:
         """The events of which everything is repeated."""

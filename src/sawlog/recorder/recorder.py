@@ -94,16 +94,23 @@ class Recorder:
         with self._lock:
             return self._mirrored(body).news(body).matched
 
-    def waits_for(self, body: bytes) -> bool:
-        """True when the same bytes were sent last, and there is no reply to them."""
-        return self._again(hashlib.sha256(body).digest()) is not None
+    def repeated(self, items: tuple[str, ...]) -> int:
+        """How many of a request's first items stood as they are in the last one."""
+        with self._lock:
+            return self._mirror.repeated(items) if self._mirror is not None else 0
+
+    def waits_for(self, digest: bytes) -> bool:
+        """True when bytes of that SHA-256 were sent last, and there is no reply to them."""
+        return self._again(digest) is not None
 
     @property
-    def empty(self) -> bool:
-        """True when nothing was said in this session yet."""
+    def unanswered(self) -> bool:
+        """True when no model said anything in this session yet: another start is as good."""
         with self._lock:
             state = self.session.state
-            return not state.news and not state.sent
+            return not state.sent and not any(
+                one.kind in ("message.assistant", "tool.requested") for one in state.news
+            )
 
     def sent(self, asked: Asked, body: Body | None) -> Exchange:
         """Record a request and that its bytes are about to leave; durable when this returns.
@@ -113,6 +120,7 @@ class Recorder:
         """
         with self._lock:
             try:
+                self.session.sending()
                 digest = hashlib.sha256(asked.body).digest()
                 exchange = self._again(digest) or self._recorded(asked, body)
                 self._last = digest, exchange

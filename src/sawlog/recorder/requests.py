@@ -27,8 +27,13 @@ def asked(
 ) -> Asked | None:
     """The request as it is recorded; None for what asks no model for a reply."""
     api, path = api_of(method, url)
-    if not api:
-        return None
+    return asked_as(api, path, url, headers, body, client) if api else None
+
+
+def asked_as(
+    api: str, path: str, url: str, headers: Mapping[str, str], body: bytes, client: str
+) -> Asked:
+    """A request of that API to a model, as it is recorded; `path` is that of its digest."""
     given = {name.lower(): value for name, value in headers.items()}
     deciding = tuple(sorted((name, given[name]) for name in _DECIDING if name in given))
     clean = without(secrets_in(given))

@@ -40,7 +40,7 @@ def handle(library: Any, say: Say, request: Any, client: str, send: Callable[[An
     except BaseException as error:
         exchange.broken(error)
         raise
-    tap = _Tap(library, exchange, response)
+    tap = Tap(library, exchange, response)
     response.stream = _faces(library)[0](response.stream, tap)
     return response
 
@@ -61,7 +61,7 @@ async def ahandle(
     except BaseException as error:
         await _off_loop(exchange.broken, error)
         raise
-    tap = _Tap(library, exchange, response)
+    tap = Tap(library, exchange, response)
     response.stream = _faces(library)[1](response.stream, tap)
     return response
 
@@ -74,7 +74,7 @@ async def _off_loop(work: Callable[..., Any], *args: Any) -> Any:
         return await anyio.to_thread.run_sync(work, *args)
 
 
-class _Tap:
+class Tap:
     """Takes in what a response brings, its content encoding undone."""
 
     def __init__(self, library: Any, exchange: Exchange, response: Any) -> None:
@@ -84,7 +84,10 @@ class _Tap:
         # The library's own decoder, in a response of its own: that of the caller keeps its state.
         shadow = library.Response(response.status_code, headers=response.headers)
         self._decoder = shadow._get_content_decoder()
-        self._decodes = True
+        self._failed: Exception | None = None
+        encoding = headers.get("content-encoding", "").strip()
+        if encoding.lower() not in ("", "identity") and _is_identity(self._decoder):
+            self._failed = ConnectionError(f"nothing here reads the answer's encoding {encoding!r}")
 
     def feed(self, data: bytes) -> None:
         """Take in bytes as they came."""
@@ -93,18 +96,25 @@ class _Tap:
     def end(self) -> None:
         """The body is over."""
         self._take(self._decoder.flush)
-        self.exchange.end()
+        if self._failed is None:
+            self.exchange.end()
+        else:
+            self.exchange.broken(self._failed)
 
     def _take(self, decode: Callable[..., Any], *data: bytes) -> None:
-        if not self._decodes:
+        if self._failed is not None:
             return
         try:
             decoded = decode(*data)  # bytes of httpx, of httpx2 their pieces in turn
             plain = decoded if isinstance(decoded, bytes) else b"".join(decoded)
-        except Exception:
-            self._decodes = False  # the caller meets the same, and more is not known
+        except Exception as error:
+            self._failed = error  # the caller meets the same, and more is not known
             return
         self.exchange.feed(plain)
+
+
+def _is_identity(decoder: Any) -> bool:
+    return type(decoder).__name__ == "IdentityDecoder"
 
 
 @cache
@@ -112,7 +122,7 @@ def _faces(library: Any) -> tuple[type[Any], type[Any]]:
     """The response streams of a library that let a tap take part, sync and async."""
 
     class Tapped(library.SyncByteStream):  # type: ignore[misc]
-        def __init__(self, inner: Any, tap: _Tap) -> None:
+        def __init__(self, inner: Any, tap: Tap) -> None:
             self._inner = inner
             self._tap = tap
 
@@ -135,7 +145,7 @@ def _faces(library: Any) -> tuple[type[Any], type[Any]]:
                 self._inner.close()
 
     class AsyncTapped(library.AsyncByteStream):  # type: ignore[misc]
-        def __init__(self, inner: Any, tap: _Tap) -> None:
+        def __init__(self, inner: Any, tap: Tap) -> None:
             self._inner = inner
             self._tap = tap
 
