@@ -190,6 +190,7 @@ HOUSE: dict[str, Room] = {
         (
             "session",
             "recorder",
+            "testing",
             "summariser",
             "providers/httpclient.py",
             "builder",
@@ -244,6 +245,26 @@ HOUSE: dict[str, Room] = {
             "msgspec",
         ),
     ),
+    # Tests of agents: recordings that answer in a model's place.
+    "testing": Room(
+        ("testing/*",),
+        (
+            "session",
+            "recorder",
+            "providers",
+            "builder",
+            "builder render",
+            "store values",
+            "store log",
+            "msgspec",
+            "pytest",
+        ),
+    ),
+    # A door for programs in any language: what they say to models passes through and is recorded.
+    "proxy": Room(
+        ("proxy/*",),
+        ("session", "recorder", "store values", "msgspec", "h11", "httpx"),
+    ),
     # The command's own agent, in a process that can be killed.
     "demo": Room(("demo/*",), ("session", "store values", "store log", "msgspec")),
     # Floor 6: the command. Nothing imports it but `python -m sawlog`.
@@ -260,6 +281,7 @@ HOUSE: dict[str, Room] = {
             "fixtures",
             "demo",
             "labs",
+            "proxy",
             "migrations",
             "store values",
             "store log",

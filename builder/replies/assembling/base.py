@@ -75,6 +75,11 @@ class Assembler(ABC):
     def ended(self) -> bool:
         """True when the API's own end was seen and nothing of the reply can be missing."""
 
+    @property
+    def over(self) -> bool:
+        """True when nothing that may follow counts: the end was said, or a fault."""
+        return self._over or self.ended
+
     def result(self, *, closed: bool) -> Assembled:
         """What there is. `closed`: the stream is over, so what it left without an end counts too.
 

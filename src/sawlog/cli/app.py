@@ -25,6 +25,7 @@ from sawlog.cli import (
     handoff,
     packet,
     profiles,
+    proxy,
     recover,
     show,
     stale,
@@ -84,6 +85,8 @@ for _name, _verb, _short in (
     ("salvage", exchange.salvage, "Save what is whole of a damaged session."),
     ("case", case.case, "Write a step as a case that policies are compared on."),
     ("watch", stale.watch, "Record when files that a session shows change."),
+    ("run", proxy.run, "Run a command and record what it says to models."),
+    ("proxy", proxy.proxy, "Pass requests to models on, and record what was said."),
     ("profiles", profiles.profiles, "List what model families demand and allow, or show one."),
     ("migrate", exchange.migrate, "Make or upgrade the tables of a store."),
     ("doctor", doctor.doctor, "Look the store and the installation over."),
@@ -134,8 +137,11 @@ def _options(
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command and give its exit code; every expected error becomes one sentence."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    # What stands behind -- is another command's.
+    end = given.index("--") if "--" in given else len(given)
+    own, others = given[:end], given[end:]
     # The newest session's step would pass for an option: @3 alone says the same.
-    given = [text[1:] if text.startswith("-@") else text for text in given]
+    given = [text[1:] if text.startswith("-@") else text for text in own] + others
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # Texts of others are shown whatever the terminal can write.
@@ -145,4 +151,4 @@ def run(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except BaseException as error:
-        return errors.told(error, as_json="--json" in given)
+        return errors.told(error, as_json="--json" in own)

@@ -28,7 +28,12 @@ _CODES = {
 }
 """Exit codes by class of the tree, its subclasses included; all other classes are USAGE."""
 
-_EXTRAS = {"psycopg": "postgresql", "psycopg_binary": "postgresql", "httpx": "providers"}
+_EXTRAS = {
+    "psycopg": "postgresql",
+    "psycopg_binary": "postgresql",
+    "httpx": "providers",
+    "h11": "proxy",
+}
 
 
 def code_of(error: Exception) -> int:
