@@ -14,7 +14,7 @@ import msgspec
 from sawlog.store import blobs, dictionaries, directory, rows
 from sawlog.store.codec import commit, header, link, prepare
 from sawlog.store.database import Database, Row, Transaction
-from sawlog.store.dictionaries import NOTHING, Taught, Teacher
+from sawlog.store.dictionaries import FIRST, NOTHING, Taught, Teacher
 from sawlog.store.dictionary import Dictionary, Kept, Lost
 from sawlog.store.directory import SessionRow
 from sawlog.store.envelope import NewEvent, Prepared, StoredEvent
@@ -91,12 +91,15 @@ class Appender:
         """Append a batch; see `Log.append`."""
         batch = self._prepared(events)
         seen, name = self._seen.get(session, (None, b""))
+        known = seen is not None
+        if seen is None and len(batch) >= FIRST:
+            seen, name = self._looked_up(session)
         taught = NOTHING
         if seen is not None and (batch or build is not None):
-            taught = self._teacher.ready(seen, name)
+            taught = self._teacher.ready(seen, name, [event.payload for event in batch])
         packed = self._packed(session, batch, taught)
         chain = None
-        if batch and build is None and seen is not None:
+        if batch and build is None and seen is not None and known:
             fresh = all(event.id is None and event.key is None for event in events)
             chain = self._at_once(seen, batch, packed, taught, fresh, expected_seq, lease)
         if chain is None:
@@ -104,9 +107,9 @@ class Appender:
                 row = directory.hold(tx, self._tenant, session)
                 if row == seen:
                     self._shared.discard(session)  # nobody else has written since
-                known = _repeated(tx, self._database.dictionaries, row, batch)
-                if known:
-                    return Appended(known, row.head, row.digest, 0)
+                first = _repeated(tx, self._database.dictionaries, row, batch)
+                if first:
+                    return Appended(first, row.head, row.digest, 0)
                 if row != seen:
                     settled = self._teacher.settled(tx, row, taught)
                     if settled.name != taught.name:
@@ -126,9 +129,8 @@ class Appender:
                     return Appended((), row.head, row.digest, 0)
                 self._write(tx, chain, batch, packed)
         self._remember(session, chain, packed)
-        first = chain.row.head + 1
         return Appended(
-            tuple(range(first, chain.head + 1)),
+            tuple(range(chain.row.head + 1, chain.head + 1)),
             chain.head,
             chain.digest,
             len(batch),
@@ -167,8 +169,7 @@ class Appender:
         chain.taught = taught
         chain.extend(batch)
         contents = blobs.insertable(row.sid, packed) if packed else []
-        if taught.is_new:
-            contents.append(taught.row(row.sid))
+        contents += taught.rows(row.sid)
         if self._database.append_at_once(session, chain.moves(), chain.rows, contents):
             return chain
         self._shared.add(session)
@@ -210,7 +211,13 @@ class Appender:
             raise InvalidEvent("two events of one batch have the same id", path="id")
         return batch
 
-    # --- blobs
+    # --- packing
+
+    def _looked_up(self, session: bytes) -> tuple[SessionRow, bytes]:
+        """The session's row and its dictionary's name, for a batch that may teach one."""
+        with self._database.read() as tx:
+            row = directory.get(tx, self._tenant, session)
+            return row, dictionaries.name_of(tx, row.sid)
 
     def _packed(self, session: bytes, batch: list[Prepared], taught: Taught) -> blobs.Contents:
         # Packing takes longer than the rest, so it is done before the store is locked, and not
@@ -235,8 +242,7 @@ class Appender:
         row = chain.row
         new = self._contents(tx, row, batch, packed, chain.taught)
         contents = blobs.insertable(row.sid, new)
-        if chain.taught.is_new:
-            contents.append(chain.taught.row(row.sid))
+        contents += chain.taught.rows(row.sid)
         if contents:
             tx.run_many(blobs.INSERT, contents)
         tx.run_many(rows.INSERT, chain.rows)

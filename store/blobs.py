@@ -29,7 +29,7 @@ LEVEL = 3
 SMALL = 1024
 """Bytes below which packing costs more time than it saves room."""
 
-SHORT, LONG = 64, 16_384
+SHORT, LONG = 64, 8192
 """Bytes from and up to which a dictionary saves room: what is longer teaches itself."""
 
 INSERT = (

@@ -28,7 +28,7 @@ LABEL = b"dictionary"
 FIRST = 96
 """Events after which a session's dictionary is made, of their payloads."""
 
-_MOST = 768
+MOST = 768
 _LONGEST = 4096
 """Events, and bytes of each payload, that a dictionary is made of at most."""
 
@@ -43,8 +43,20 @@ _LEFT = (
     "SELECT count(*) FROM sawlog.events e WHERE e.sid = ? AND e.seq BETWEEN ? AND ? "
     "AND e.payload IS NOT NULL"
 )
+_PACKED = (
+    "SELECT e.seq, e.payload FROM sawlog.events e WHERE e.sid = ? AND e.codec = ? "
+    "AND e.seq > ? ORDER BY e.seq LIMIT 256"
+)
+_REPACK = "UPDATE sawlog.events SET codec = ?, payload = ? WHERE sid = ? AND seq = ?"
+_PACKED_BLOBS = (
+    "SELECT b.digest, b.data FROM sawlog.blobs b WHERE b.sid = ? AND b.codec = ? "
+    "AND b.digest > ? ORDER BY b.digest LIMIT 256"
+)
+_REPACK_BLOB = "UPDATE sawlog.blobs SET codec = ?, data = ? WHERE sid = ? AND digest = ?"
 _SHAPE = (int, int, bytes, type(None))
 _DIGEST = 32
+_BROKEN = b"broken"
+"""The name of one that does not read; its row is in the way of another one."""
 
 
 def stored(tx: Transaction, sid: int) -> Dictionary | None:
@@ -58,6 +70,15 @@ def stored(tx: Transaction, sid: int) -> Dictionary | None:
     if hashlib.sha256(data).digest() != digest:
         raise Damaged("the bytes of its session's dictionary give another digest")
     return Dictionary(data)
+
+
+def name_of(tx: Transaction, sid: int) -> bytes:
+    """What a session's dictionary is called; empty where it has none."""
+    try:
+        there = stored(tx, sid)
+    except Damaged:
+        return _BROKEN
+    return there.name if there is not None else b""
 
 
 def of_rows(
@@ -119,11 +140,44 @@ def _named(tx: Transaction, kept: Kept, sid: int, names: set[bytes]) -> Dictiona
     return dictionary
 
 
+def forget(tx: Transaction, sid: int) -> None:
+    """Take a session's dictionary away, and pack what was packed with it alone.
+
+    For whoever erases any of the session's content, which may live on in the dictionary, in the
+    transaction that does it and moves the session's head. Raises Damaged where a row does not
+    unpack; that row's content must go, too.
+    """
+    _pack_alone(tx, sid, _PACKED, _REPACK, 0)
+    _pack_alone(tx, sid, _PACKED_BLOBS, _REPACK_BLOB, b"")
+    tx.run("DELETE FROM sawlog.blobs WHERE sid = ? AND digest = ?", (sid, LABEL))
+
+
+def _pack_alone(tx: Transaction, sid: int, select: str, update: str, after: object) -> None:
+    kept = Kept()
+    while some := tx.all(select, (sid, TAUGHT, after)):
+        dictionary = _named(tx, kept, sid, {row[1][:NAME] for row in some})
+        again = [(*blobs.pack(dictionary.unpack(row[1], blobs.HUGE)), sid, row[0]) for row in some]
+        tx.run_many(update, again)
+        tx.written += sum(len(row[1]) for row in again)
+        after = some[-1][0]
+
+
+def made_of(payloads: Sequence[bytes]) -> Dictionary | None:
+    """A dictionary of the payloads that a session begins with; None where they teach nothing."""
+    return trained([each[:_LONGEST] for each in payloads[:MOST]])
+
+
+def row_of(sid: int, dictionary: Dictionary) -> tuple[Any, ...]:
+    """A session's new dictionary as a row for `blobs.INSERT`."""
+    whole = hashlib.sha256(dictionary.data).digest() + dictionary.data
+    return sid, LABEL, len(whole), DICTIONARY, whole
+
+
 class Taught(msgspec.Struct, frozen=True):
     """What an append packs with: a dictionary or none, and whether it must bring it along.
 
     `name` is what the session's dictionary is called behind the append, empty where it has none.
-    A new one was made of the payloads of `count` events from `first` to `last`.
+    Of a new one, `count` of the stored events from `first` to `last` are part.
     """
 
     name: bytes = b""
@@ -133,16 +187,12 @@ class Taught(msgspec.Struct, frozen=True):
     last: int = 0
     count: int = 0
 
-    def row(self, sid: int) -> tuple[Any, ...]:
-        """The new dictionary as a row for `blobs.INSERT`."""
-        data = self.dictionary.data if self.dictionary else b""
-        whole = hashlib.sha256(data).digest() + data
-        return sid, LABEL, len(whole), DICTIONARY, whole
+    def rows(self, sid: int) -> list[tuple[Any, ...]]:
+        """What an append must bring along, for `blobs.INSERT`."""
+        return [row_of(sid, self.dictionary)] if self.is_new and self.dictionary else []
 
 
 NOTHING = Taught()
-
-_BROKEN = b"broken"
 
 
 class Teacher:
@@ -154,21 +204,25 @@ class Teacher:
         # Made behind a head and not stored yet, for that append may be tried again.
         self._fresh: dict[int, tuple[int, Taught]] = {}
 
-    def ready(self, row: SessionRow, name: bytes) -> Taught:
+    def ready(self, row: SessionRow, name: bytes, coming: Sequence[bytes] = ()) -> Taught:
         """What to pack with behind a head at which the session's dictionary was `name`.
 
-        Empty: there was none. Then one is made, if it is time; to be called while nobody waits.
+        Empty: there was none. Then one is made, if it is time, of what is there, or else of the
+        payloads that are coming; to be called while nobody waits.
         """
         if name:
             return Taught(name, self._at_hand(row.sid, name))
         own = row.head - row.base
+        if own >= FIRST or len(coming) < FIRST:
+            coming = ()  # what may never be stored is used only where there is nothing else
+        own += len(coming)
         if own < self._due.get(row.sid, FIRST):
             return NOTHING
         fresh = self._fresh.get(row.sid)
-        if fresh is not None and fresh[0] == row.head:
+        if fresh is not None and fresh[0] == row.head and not coming:
             return fresh[1]
         try:
-            return self._made(row, own)
+            return self._made(row, own, coming)
         except StoreError:
             # What does not read costs no append: packing is a matter of room alone.
             self._later(row, own)
@@ -186,19 +240,20 @@ class Teacher:
             return None
         return there if isinstance(there, Dictionary) and there.name == name else None
 
-    def _made(self, row: SessionRow, own: int) -> Taught:
-        first, last = row.base + 1, row.base + min(own, _MOST)
+    def _made(self, row: SessionRow, own: int, coming: Sequence[bytes]) -> Taught:
+        first, last = row.base + 1, min(row.head, row.base + MOST)
         with self._database.read() as tx:
             found = tx.all(_SAMPLES, (row.sid, first, last))
-        payloads = [rows.event_of(each, row.id).payload for each in found]
-        dictionary = trained([each[:_LONGEST] for each in payloads if each])
+        there = [rows.event_of(each, row.id).payload or b"" for each in found]
+        dictionary = made_of((*there, *coming))
         if dictionary is None:
             self._later(row, own)
             return NOTHING
         taught = Taught(dictionary.name, dictionary, True, first, last, len(found))
-        if len(self._fresh) > MOST_KEPT:
-            self._fresh.clear()
-        self._fresh[row.sid] = row.head, taught
+        if not coming:
+            if len(self._fresh) > MOST_KEPT:
+                self._fresh.clear()
+            self._fresh[row.sid] = row.head, taught
         return taught
 
     def _later(self, row: SessionRow, own: int) -> None:
@@ -211,7 +266,7 @@ class Teacher:
         try:
             there = stored(tx, row.sid)
         except Damaged:
-            return Taught(_BROKEN)  # its row is in the way of another one
+            return Taught(_BROKEN)
         if there is not None:
             ours = taught.dictionary
             return Taught(there.name, ours if ours and ours.name == there.name else there)

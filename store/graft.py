@@ -8,6 +8,7 @@ there must agree as far as both reach, and what is new stands behind.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -15,9 +16,11 @@ import msgspec
 from sawlog.store import blobs, directory, rows
 from sawlog.store.codec import genesis
 from sawlog.store.database import Transaction
+from sawlog.store.dictionaries import FIRST, MOST, made_of, row_of
+from sawlog.store.dictionary import Dictionary
 from sawlog.store.directory import SessionRow
 from sawlog.store.envelope import StoredEvent
-from sawlog.store.errors import Conflict, Damaged
+from sawlog.store.errors import Conflict, Damaged, NoSession
 from sawlog.store.exported import Content
 from sawlog.store.incoming import Branch, Stem
 from sawlog.store.lease import is_live, leased
@@ -53,13 +56,29 @@ def graft(log: Log, branch: Branch, entries: Callable[[], Entries]) -> SessionRo
     `entries` is called for each try. Raises Conflict, Leased, Damaged for what cannot be joined,
     and what `Database.write` raises; then nothing was written.
     """
+    dictionary = _dictionary(log, branch, entries)
     for _ in range(_TRIES):
         try:
             with log.database.write() as tx:
-                return _Graft(log, tx, branch).run(entries())
+                return _Graft(log, tx, branch, dictionary).run(entries())
         except _Raced:
             continue
     raise Conflict("others kept making the sessions that this file holds: try again")
+
+
+def _dictionary(log: Log, branch: Branch, entries: Callable[[], Entries]) -> Dictionary | None:
+    """What to pack the session itself with, if it comes new: made before the store is held."""
+    *before, last = branch.stems
+    base = before[-1].last if before else 0
+    if last.last - base < FIRST:
+        return None
+    try:
+        log.get(last.id)
+    except NoSession:
+        events = (entry for entry in entries() if isinstance(entry, StoredEvent))
+        own = islice((event for event in events if event.seq > base), MOST)
+        return made_of([event.payload for event in own if event.payload])
+    return None
 
 
 class _Place:
@@ -70,6 +89,7 @@ class _Place:
         self.first = first
         self.row = row
         self.made = made
+        self.dictionary: Dictionary | None = None
         self.end = row.head
         self.digest = row.digest
         self.fence = row.fence
@@ -77,10 +97,13 @@ class _Place:
 
 
 class _Graft:
-    def __init__(self, log: Log, tx: Transaction, branch: Branch) -> None:
+    def __init__(
+        self, log: Log, tx: Transaction, branch: Branch, dictionary: Dictionary | None
+    ) -> None:
         self._log = log
         self._tx = tx
         self._branch = branch
+        self._dictionary = dictionary
         self._places: list[_Place] = []
         self._must_be: dict[int, list[tuple[bytes, _Place]]] = {}
         self._waiting: list[tuple[Any, ...]] = []
@@ -100,6 +123,10 @@ class _Graft:
             if row is not None:
                 self._agree(place)
             first = stem.last + 1
+        if self._dictionary is not None and self._places[-1].made:
+            place = self._places[-1]
+            place.dictionary = self._dictionary
+            self._tx.run_many(blobs.INSERT, [row_of(place.row.sid, self._dictionary)])
         self._fill(entries)
         for place in self._places:
             self._settle(place)
@@ -235,7 +262,9 @@ class _Graft:
             self._may_grow(place)
         names = rows.named(event.payload) if event.payload is not None else ()
         self._elsewhere.update(names)
-        packing, payload = blobs.pack(event.payload) if event.payload is not None else (0, None)
+        packing, payload = 0, None
+        if event.payload is not None:
+            packing, payload = blobs.pack(event.payload, place.dictionary)
         self._waiting.append(
             (
                 place.row.sid, event.seq, event.id, event.type, event.version, event.flags,
@@ -280,7 +309,8 @@ class _Graft:
     def _blob(self, place: _Place, content: Content) -> None:
         digest, data, objects = content.digest, content.data, self._log.objects
         taken = blobs.elsewhere(objects, place.stem.id, digest, data) if objects else None
-        packed = blobs.insertable(place.row.sid, {digest: (len(data), taken or blobs.pack(data))})
+        packing = taken or blobs.pack(data, place.dictionary)
+        packed = blobs.insertable(place.row.sid, {digest: (len(data), packing)})
         self._tx.run_many(blobs.INSERT, packed)
         self._tx.written += len(packed[0][-1])
         self._brought.add(content.digest)
