@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from sawlog.store.errors import SawlogError
     from sawlog.store.events.registry import event
     from sawlog.store.objects import FileObjects
+    from sawlog.testing.answering import replay, replaying
+    from sawlog.testing.faking import fake
     from sawlog.work.call import Call
     from sawlog.work.loading import LOADING, just_in_time
     from sawlog.work.plan import Plan
@@ -72,6 +74,7 @@ __all__ = [
     "client",
     "errors",
     "event",
+    "fake",
     "just_in_time",
     "open",
     "policy_from",
@@ -80,6 +83,8 @@ __all__ = [
     "profile_of",
     "record",
     "recording",
+    "replay",
+    "replaying",
     "tool",
 ]
 
@@ -116,6 +121,7 @@ _EXPORTS: dict[str, str] = {
     "client": "sawlog.providers.httpclient",
     "errors": "sawlog.errors",
     "event": "sawlog.store.events.registry",
+    "fake": "sawlog.testing.faking",
     "just_in_time": "sawlog.work.loading",
     "open": "sawlog.agentlog",
     "policy_from": "sawlog.builder.selection.policydoc",
@@ -124,6 +130,8 @@ _EXPORTS: dict[str, str] = {
     "profile_of": "sawlog.builder.profiles",
     "record": "sawlog.recorder.clients",
     "recording": "sawlog.recorder.context",
+    "replay": "sawlog.testing.answering",
+    "replaying": "sawlog.testing.answering",
     "tool": "sawlog.work.tools",
 }
 

@@ -1,0 +1,130 @@
+"""Answering at the transport of an HTTP client: a request comes in, the recorded reply goes back.
+
+As with recording there is one logic for `httpx` and `httpx2`, sync and async, and no HTTP library
+is imported here. The bodies come in pieces, so that whoever records beside sees them as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from functools import cache
+from typing import Any
+
+from sawlog.recorder.requests import api_of
+from sawlog.recorder.transport import library_of_transport
+from sawlog.recorder.watching import AsyncSend, Send
+from sawlog.store.errors import ConfigError
+from sawlog.testing.playing import Player
+from sawlog.testing.recordings import Answer
+
+
+class Answering:
+    """Answers from a recording what official clients ask; a watcher.
+
+    What else the program asks of the network goes its way.
+    """
+
+    def __init__(self, player: Player) -> None:
+        self._player = player
+
+    def handle(self, library: Any, request: Any, client: str, send: Send) -> Any:
+        """Give the recorded response, or send on what is for no model."""
+        if _asks_no_model(request, client):
+            return send(request)
+        return answered(library, self._player, request, request.read())
+
+    async def ahandle(self, library: Any, request: Any, client: str, send: AsyncSend) -> Any:
+        """The same for an async client."""
+        if _asks_no_model(request, client):
+            return await send(request)
+        return answered(library, self._player, request, await request.aread())
+
+
+_OFFICIAL = ("OpenAI", "AsyncOpenAI", "Anthropic", "AsyncAnthropic")
+
+
+def _asks_no_model(request: Any, client: str) -> bool:
+    if api_of(request.method, str(request.url))[0]:
+        return False
+    return client not in _OFFICIAL and "x-stainless-lang" not in request.headers
+
+
+def answered(library: Any, player: Player, request: Any, body: bytes) -> Any:
+    """The library's response to a request. Raises ReplayFailed, and what a broken line raises."""
+    url = str(request.url)
+    api, _ = api_of(request.method, url)
+    if not api:
+        raise player.unknown(request.method, url.partition("?")[0])
+    answer = player.answer(api, body)
+    if not answer.status:
+        raise library.RemoteProtocolError(_LOST, request=request)
+    stream = _faces(library)(answer, request)
+    return library.Response(answer.status, headers=answer.headers, stream=stream)
+
+
+_LOST = "the connection broke, as it did when this was recorded"
+
+
+def wrap(client: Any, player: Player) -> None:
+    """Put an answering transport in the place of each of a client's own. Raises ConfigError."""
+    http = getattr(client, "_client", client)
+    inner = getattr(http, "_transport", None)
+    if inner is None or library_of_transport(inner) is None:
+        raise ConfigError(
+            f"{type(client).__name__} is no client that can be replayed to: give an openai or "
+            "anthropic client, or one of httpx or httpx2"
+        )
+    http._transport = _in_place_of(inner, player)
+    mounts: dict[Any, Any] = getattr(http, "_mounts", {})
+    for key, one in mounts.items():
+        if one is not None:
+            mounts[key] = _in_place_of(one, player)
+
+
+def _in_place_of(transport: Any, player: Player) -> Any:
+    library = library_of_transport(transport)
+    assert library is not None
+    if hasattr(transport, "handle_async_request"):
+
+        class AsyncReplaying(library.AsyncBaseTransport):  # type: ignore[misc, name-defined]
+            async def handle_async_request(self, request: Any) -> Any:
+                return answered(library, player, request, await request.aread())
+
+            async def aclose(self) -> None:
+                await transport.aclose()
+
+        return AsyncReplaying()
+
+    class Replaying(library.BaseTransport):  # type: ignore[misc, name-defined]
+        def handle_request(self, request: Any) -> Any:
+            return answered(library, player, request, request.read())
+
+        def close(self) -> None:
+            transport.close()
+
+    return Replaying()
+
+
+@cache
+def _faces(library: Any) -> type[Any]:
+    """The response stream of a library that gives a recorded answer, sync and async."""
+
+    class Pieces(library.SyncByteStream, library.AsyncByteStream):  # type: ignore[misc]
+        def __init__(self, answer: Answer, request: Any) -> None:
+            self._answer = answer
+            self._request = request
+
+        def __iter__(self) -> Iterator[bytes]:
+            yield from self._answer.pieces
+            self._end()
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            for piece in self._answer.pieces:
+                yield piece
+            self._end()
+
+        def _end(self) -> None:
+            if self._answer.drops:
+                raise library.RemoteProtocolError(_LOST, request=self._request)
+
+    return Pieces
