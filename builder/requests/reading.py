@@ -5,8 +5,19 @@ from __future__ import annotations
 from sawlog.builder.contents import Contents, text_of
 from sawlog.builder.requests.cutting import Body, body_of_text, cut, text_of_body
 from sawlog.builder.requests.quoting import quoted
-from sawlog.builder.requests.spans import BadSpans, Listed, Place, listed, places_of, spelled
+from sawlog.builder.requests.spans import (
+    BadSpans,
+    Listed,
+    Place,
+    grown,
+    listed,
+    places_of,
+    spelled,
+)
 from sawlog.store.events.steps import Literal, PacketRecorded, Quote
+
+_HOLD = 32 * 1024 * 1024
+"""Characters of spans that are kept at hand."""
 
 
 def recorded_body(seq: int, contents: Contents) -> bytes:
@@ -14,18 +25,16 @@ def recorded_body(seq: int, contents: Contents) -> bytes:
 
     Raises BadSpans when its spans lead nowhere, BlobMissing when a content is not there.
     """
-    return body_of_text(_text_at(seq, contents))
+    return Bodies(contents).body(seq)
 
 
 def body_at(seq: int, contents: Contents) -> tuple[Body | None, Listed | None]:
     """The request recorded at `seq` as it is cut, and its list; None for what is no JSON object."""
-    text = _text_at(seq, contents)
-    try:
-        body = cut(_packet(seq, contents).api, text)
-    except (ValueError, RecursionError):
+    bodies = Bodies(contents)
+    body = read_body(bodies.packet(seq).api, bodies.body(seq))
+    if body is None:
         return None, None
-    spans = _Spans(contents)
-    return body, listed(seq, body, spans.packet, spans.text)
+    return body, listed(seq, body, bodies.packet, bodies.text)
 
 
 def read_body(api: str, body: bytes) -> Body | None:
@@ -36,38 +45,45 @@ def read_body(api: str, body: bytes) -> Body | None:
         return None
 
 
-def _text_at(seq: int, contents: Contents) -> str:
-    spans = _Spans(contents)
-    places, _ = places_of(seq, spans.packet)
-    return "".join(map(spans.text, places))
-
-
-def _packet(seq: int, contents: Contents) -> PacketRecorded:
-    try:
-        content = contents.event(seq).content
-    except KeyError:
-        content = None
-    if not isinstance(content, PacketRecorded):
-        raise BadSpans(f"event {seq} is no recorded request")
-    return content
-
-
-class _Spans:
-    """Reads spans, each once."""
+class Bodies:
+    """Reads recorded bodies one after the other, what they have in common once."""
 
     def __init__(self, contents: Contents) -> None:
         self._contents = contents
-        self._read: dict[Place, str] = {}
+        self._texts: dict[Place, str] = {}
+        self._held = 0
+        self._last: tuple[int, tuple[Place, ...]] = 0, ()
+
+    def body(self, seq: int) -> bytes:
+        """The bytes of the request recorded at `seq`. Raises BadSpans, BlobMissing."""
+        at, places = self._last
+        if at and self.packet(seq).base == at:
+            places = grown(seq, self.packet(seq), places)
+        else:
+            places, _ = places_of(seq, self.packet)
+        self._last = seq, places
+        return body_of_text("".join(map(self.text, places)))
 
     def packet(self, seq: int) -> PacketRecorded:
         """The recorded request of that event. Raises BadSpans for another event."""
-        return _packet(seq, self._contents)
+        try:
+            content = self._contents.event(seq).content
+        except KeyError:
+            content = None
+        if not isinstance(content, PacketRecorded):
+            raise BadSpans(f"event {seq} is no recorded request")
+        return content
 
     def text(self, place: Place) -> str:
         """The text of a span."""
-        found = self._read.get(place)
+        found = self._texts.get(place)
         if found is None:
-            found = self._read[place] = self._spelled(place)
+            found = self._spelled(place)
+            self._held += len(found)
+            if self._held > _HOLD:
+                self._texts.clear()
+                self._held = len(found)
+            self._texts[place] = found
         return found
 
     def _spelled(self, place: Place) -> str:

@@ -121,7 +121,7 @@ def places_of(seq: int, packet: Callable[[int], PacketRecorded]) -> tuple[tuple[
         at = chain[-1][1].base
     places: tuple[Place, ...] = ()
     for at, one in reversed(chain):
-        places = tuple(_expanded(at, one, places))
+        places = grown(at, one, places)
     return places, len(chain) - 1
 
 
@@ -158,7 +158,8 @@ def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
-def _expanded(seq: int, packet: PacketRecorded, base: Sequence[Place]) -> list[Place]:
+def grown(seq: int, packet: PacketRecorded, base: Sequence[Place]) -> tuple[Place, ...]:
+    """The list of the recorded body at `seq`, that of its base given. Raises BadSpans."""
     places: list[Place] = []
     for at, span in enumerate(packet.spans):
         match span:
@@ -172,7 +173,7 @@ def _expanded(seq: int, packet: PacketRecorded, base: Sequence[Place]) -> list[P
                 places.extend((other, index) for index in range(i, j))
             case _:
                 places.append((seq, at))
-    return places
+    return tuple(places)
 
 
 def _keep(spans: list[Span], i: int, j: int) -> None:

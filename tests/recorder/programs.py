@@ -45,7 +45,8 @@ def answers(message: Any) -> bool:
     if message.get("role") == "tool" or message.get("type") == "function_call_output":
         return True
     content: Any = message.get("content")
-    return bool(isinstance(content, list) and content[0].get("type") == "tool_result")
+    first: Any = content[0] if content and not isinstance(content, str) else {}
+    return bool(first.get("type") == "tool_result")
 
 
 def chat_tools() -> list[dict[str, Any]]:
@@ -62,7 +63,10 @@ def chat_tools() -> list[dict[str, Any]]:
 class Program:
     """A conversation of one client that goes on turn by turn; `ask` makes one request."""
 
-    def __init__(self, api: str, client: Any, seed: int = 7, *, stream: bool = False) -> None:
+    def __init__(
+        self, api: str, client: Any, seed: int = 7, *, stream: bool = False, words: int = 120
+    ) -> None:
+        self.words = words
         self.api = api
         self.client = client
         self.stream = stream
@@ -76,7 +80,7 @@ class Program:
         self.says(prose(self.chance, 30))
         for _ in range(2):
             for call_id, _ in self.take(self.ask()):
-                self.result(call_id, prose(self.chance, 120))
+                self.result(call_id, prose(self.chance, self.words))
 
     def says(self, text: str) -> None:
         """The user says something."""

@@ -6,9 +6,11 @@ exception says back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import base64
+from collections.abc import Iterable, Mapping
+from functools import lru_cache, partial
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
 
 from sawlog.work.attempts import Clean
 from sawlog.work.dials import Dialled
@@ -33,8 +35,22 @@ def dialled(client: Any, step: Outgoing) -> tuple[Dialled, Clean]:
     base = str(client.base_url).rstrip("/")
     headers = _headers(client, kind)
     own = {**headers, **step.headers, "content-type": "application/json"}
-    url = shown_url(base + official_path(client, step.path))
-    return Dialled(library, url, shown_headers(own)), without(keys_of(client, headers))
+    url = base + official_path(client, step.path)
+
+    def clean(text: str) -> str:
+        # Looked up now: a client that asks for its key has it when the request has left.
+        return without([*keys_of(client, _headers(client, kind)), *secrets_in(own, url)])(text)
+
+    return dialled_as(library, url, own, keys_of(client, headers)), clean
+
+
+def dialled_as(
+    client: str, url: str, headers: Mapping[str, str], keys: Iterable[str] = ()
+) -> Dialled:
+    """What is said of where a request goes: nothing secret, and none of these keys."""
+    known = [*keys, *secrets_in(headers, url)]
+    shown = tuple((name, _plainly(known, value)) for name, value in shown_headers(headers))
+    return Dialled(client, _plainly(known, shown_url(url)), shown)
 
 
 def shown_url(url: str) -> str:
@@ -42,7 +58,7 @@ def shown_url(url: str) -> str:
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     query = "&".join(
-        f"{name}=…" if mark else name
+        f"{name}=…" if mark else "…"
         for name, mark, _ in (one.partition("=") for one in parts.query.split("&"))
         if name
     )
@@ -62,34 +78,69 @@ def is_secret(name: str) -> bool:
 
 
 def keys_of(client: Any, headers: Mapping[str, str]) -> list[str]:
-    """The keys that a client holds, and those that stand in its headers."""
+    """The keys that a client holds, and those that stand in its headers and its base URL."""
     held = [getattr(client, name, None) for name in _KEYS]
-    found = [value for value in held if isinstance(value, str)]
-    return [*found, *secrets_in(headers)]
+    # How httpx keeps a name and a password that it was given, and the cookies that it was told.
+    basic = getattr(getattr(client, "auth", None), "_auth_header", None)
+    cookies = [one.value for one in getattr(getattr(client, "cookies", None), "jar", ())]
+    found = [value for value in (*held, *cookies) if isinstance(value, str)]
+    said = {**headers, "authorization": basic} if isinstance(basic, str) else headers
+    return [*found, *secrets_in(said, str(getattr(client, "base_url", "")))]
 
 
-def secrets_in(headers: Mapping[str, str]) -> list[str]:
-    """The secrets that stand in headers: whole values, and what follows `Bearer` or the like."""
-    found: list[str] = []
+def secrets_in(headers: Mapping[str, str], url: str = "") -> list[str]:
+    """The secrets that stand in headers and in a URL: whole values, and what is within them.
+
+    That is what follows `Bearer` or the like, the name and password of `Basic`, the values of
+    cookies; of a URL its user information and the values of its query.
+    """
+    found: dict[str, None] = {}
     for name, value in headers.items():
         if is_secret(name):
-            found.extend({value, value.rpartition(" ")[2]})
-    return found
+            found.update(dict.fromkeys((value, value.rpartition(" ")[2], *_within(name, value))))
+    parts = urlsplit(url)
+    found.update(dict.fromkeys(value for _, value in parse_qsl(parts.query)))
+    found.update(dict.fromkeys(unquote(one or "") for one in (parts.username, parts.password)))
+    return [one for one in found if one]
+
+
+def _within(name: str, value: str) -> list[str]:
+    kind, _, said = value.partition(" ")
+    if "cookie" in name.lower():
+        return [one.partition("=")[2].strip() for one in value.split(";")]
+    if kind.lower() != "basic":
+        return []
+    try:
+        both = base64.b64decode(said, validate=True).decode("utf-8")
+    except ValueError:
+        return []
+    return [both, *both.split(":", 1)]
 
 
 def without(keys: Iterable[str]) -> Clean:
     """Takes these keys out of a text, however they are spelled in it."""
-    ways = [Spellings(key) for key in sorted(set(keys)) if len(key) >= _LEAST_KEY]
-    return _cleaning(ways) if ways else str
+    long = tuple(sorted({key for key in keys if len(key) >= _LEAST_KEY}))
+    return partial(_cleaned, long) if long else str
 
 
-def _cleaning(ways: list[Spellings]) -> Callable[[str], str]:
-    def clean(text: str) -> str:
-        for one in ways:
-            text = one.replaced("[key]", text)
-        return text
+def _cleaned(keys: tuple[str, ...], text: str) -> str:
+    for key in keys:
+        text = _spellings(key).replaced("[key]", text)
+    return text
 
-    return clean
+
+@lru_cache(16)
+def _spellings(key: str) -> Spellings:
+    # Made when there is a text to look at: it takes a while, and most replies are no refusals.
+    return Spellings(key)
+
+
+def _plainly(keys: Iterable[str], text: str) -> str:
+    """The text without these keys, as they are: what a client puts there itself, it spells so."""
+    for key in keys:
+        if len(key) >= _LEAST_KEY:
+            text = text.replace(key, "[key]").replace(quote(key, safe=""), "[key]")
+    return text
 
 
 def _headers(client: Any, kind: str) -> dict[str, str]:
