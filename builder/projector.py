@@ -124,6 +124,10 @@ def fold(state: State, event: Event) -> State:
         case StepCompleted() | StepFailed() | StepRefused() | StepAbandoned():
             if event.step != state.open_step:
                 return state
+            if isinstance(content, StepRefused):
+                # What the model said instead of an answer must not come back to it.
+                said = [one.id for one in state.news if one.step == event.step]
+                state = pairing.edited(state, said)
             return replace(state, open_step=0, attempts=0, unsettled=0)
         case PolicySet():
             return replace(state, policy=event.seq, pairing=content.pairing)

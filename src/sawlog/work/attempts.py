@@ -22,6 +22,7 @@ from sawlog.store.events.steps import (
     AttemptRunning,
     StepCompleted,
     StepFailed,
+    StepRefused,
 )
 from sawlog.work.dials import Dialled, Dials
 
@@ -67,22 +68,28 @@ class Attempts:
 
     def __init__(self, records: Recording, step: int, packet: EventId, api: str) -> None:
         self._records = records
-        self._step = step
+        self.step = step
+        """The step that they are of."""
         self._packet = packet
         self._api = api
-        self._clean: Clean = str
+        self.clean: Clean = str
+        """Takes the keys of the newest one's client out of what is said of it."""
         self.number = 0
         """The number of the newest attempt; 0 before the first."""
         self.open = False
         """True while the outcome of the newest one is not in the log."""
         self.refusal = ""
         """The class of the newest refusal; empty for none."""
+        self._untold = False
+        """True when the outcome of the newest one is known, and could not be written."""
 
     def opened(self, to: Dialled, clean: Clean = str) -> None:
         """Log that the bytes are about to leave; durable when this returns.
 
         `clean` takes the client's keys out of what comes back.
         """
+        if self._untold:
+            self._outcome([self.new(AttemptLost(self.number, "its outcome could not be recorded"))])
         number = self.number + 1
         dials = self._records.dials
         sent = dials.event(self._packet, number, to)
@@ -90,37 +97,35 @@ class Attempts:
         dials.logged(seq, sent)
         self.number = number
         self.open = True
-        self._clean = clean
+        self.clean = clean
 
     def lost(self, error: BaseException) -> None:
         """Log that nobody knows what became of the attempt; nothing when none is under way."""
         if not self.open:
             return
-        self.open = False
-        reason = self._clean(f"{type(error).__name__}: {error}")
-        self._record([self.new(AttemptLost(self.number, reason))])
+        reason = self.clean(f"{type(error).__name__}: {error}")
+        self._outcome([self.new(AttemptLost(self.number, reason))])
 
     def refused(self, parsed: RefusedReply, *, final: bool) -> AttemptFailed:
         """Log a refusal, which ends the step when it is the `final` one; gives what to raise."""
-        self.open = False
         self.refusal = parsed.kind
         refusal = AttemptRefused(
             number=self.number,
             kind=parsed.kind,
             status=parsed.status,
-            request_id=parsed.request_id,
-            message=self._clean(parsed.message),
-            body=self._clean(parsed.body),
+            request_id=self.clean(parsed.request_id),
+            message=self.clean(parsed.message),
+            body=self.clean(parsed.body),
         )
         events = [self.new(refusal)]
         if final or parsed.kind not in RETRIED:
             events.append(self.new(StepFailed(reason=parsed.kind)))
-        self._record(events)
+        self._outcome(events)
         return AttemptFailed(
-            f"the provider refused ({parsed.kind}): {self._clean(parsed.message)}",
+            f"the provider refused ({parsed.kind}): {refusal.message}",
             kind=parsed.kind,
             status=parsed.status,
-            request_id=parsed.request_id,
+            request_id=self.clean(parsed.request_id),
         )
 
     def running(self, parsed: Running) -> AttemptFailed:
@@ -160,18 +165,26 @@ class Attempts:
             else:
                 new = self.new(MessageAssistant(piece, interrupted=parsed.interrupted))
             events.append(new)
-        events.append(self.new(StepCompleted(stop_reason=parsed.stop_reason)))
+        if parsed.refusal:
+            events.append(self.new(StepRefused(reason=parsed.refusal)))
+        else:
+            events.append(self.new(StepCompleted(stop_reason=parsed.stop_reason)))
         return Kept(tuple(events), tuple(calls))
 
     def answered(self, kept: Kept, more: Sequence[NewEvent] = ()) -> Kept:
         """Log a reply in one batch, with what belongs behind it; it ends the step."""
-        self.open = False
-        seqs = self._record([*kept.events, *more])
+        seqs = self._outcome([*kept.events, *more])
         return msgspec.structs.replace(kept, seqs=seqs[: len(kept.events)])
 
     def new(self, payload: Any) -> NewEvent:
         """An event of this step, from its provider."""
-        return self._records.new(payload, f"provider:{self._api}", step=self._step)
+        return self._records.new(payload, f"provider:{self._api}", step=self.step)
+
+    def _outcome(self, events: Sequence[NewEvent]) -> tuple[int, ...]:
+        self.open, self._untold = False, True
+        seqs = self._record(events)
+        self._untold = False
+        return seqs
 
     def _record(self, events: Sequence[NewEvent]) -> tuple[int, ...]:
-        return self._records.record(events, of_step=self._step)
+        return self._records.record(events, of_step=self.step)

@@ -34,7 +34,9 @@ class Reply(msgspec.Struct, frozen=True):
 
     `denied` are the calls that do not run, each with its reason; the model is told in the next
     packet. `body` is the reply as received; empty for a stream. `interrupted`: the stream was cut
-    off, and this is what had come.
+    off, and this is what had come. `refusal` is why the model or its filter declined, empty when it
+    did not: such a turn stays in the log and is shown to no model again, so the next step asks
+    anew, say another model with `fallback_of`, or after another message of the user's.
     """
 
     text: str
@@ -46,3 +48,4 @@ class Reply(msgspec.Struct, frozen=True):
     body: bytes
     denied: tuple[Denied, ...] = ()
     interrupted: bool = False
+    refusal: str = ""

@@ -209,6 +209,10 @@ class Step:
         self._session.sending()
         self._attempts.opened(to, clean)
 
+    def clean(self, text: str) -> str:
+        """The text without the keys of the client that the attempt was made with."""
+        return self._attempts.clean(text)
+
     def lost(self, error: BaseException) -> None:
         """Log that nobody knows what became of the attempt; nothing when none is under way."""
         self._attempts.lost(error)
@@ -244,6 +248,8 @@ class Step:
             more.append(self._attempts.new(measure))
         self._attempts.answered(kept, more)
         out = {one.call.event_id for one in denied}
+        if parsed.refusal:
+            calls = []  # the turn leaves, and its calls with it
         self.reply = Reply(
             parsed.text,
             ToolCalls((one for one in calls if one.event_id not in out), asked=bool(calls)),
@@ -254,6 +260,7 @@ class Step:
             body,
             denied,
             parsed.interrupted,
+            parsed.refusal,
         )
         return self.reply
 
