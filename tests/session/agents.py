@@ -17,8 +17,8 @@ from sawlog.providers.fake import Call, FakeProvider, Reply
 from sawlog.store.content import TextPart
 from sawlog.store.events.conversation import ToolFinished
 from sawlog.work.call import Call as Asked
-from sawlog.work.session import Session
 from sawlog.work.reply import Reply as Answer
+from sawlog.work.session import Session
 from sawlog.work.step import Step
 
 APIS = ("anthropic", "openai-chat", "openai-responses", "deepseek-chat")

@@ -21,8 +21,8 @@ from typing import Any
 
 import sawlog
 from sawlog.work.call import Call
-from sawlog.work.session import Session
 from sawlog.work.reply import Reply
+from sawlog.work.session import Session
 from sawlog.work.toolrun import ToolRun
 
 CALLS = 5

@@ -11,7 +11,8 @@ import anthropic
 import openai
 
 from sawlog.providers.fake import FakeProvider
-from sawlog.work.aio import AsyncSession, AsyncStep
+from sawlog.work.aio import AsyncSession
+from sawlog.work.aiostep import AsyncStep
 from sawlog.work.call import Call as Asked
 from tests.session.agents import TOOLS, params
 

@@ -14,8 +14,9 @@ from sawlog.agentlog import AgentLog
 from sawlog.providers.fake import FakeProvider, Hang, Reply
 from sawlog.store.errors import Busy, Leased, ToolError
 from sawlog.store.events.steps import AttemptLost
-from sawlog.work.aio import AsyncSession, OffLoop
+from sawlog.work.aio import AsyncSession
 from sawlog.work.call import Call as Asked
+from sawlog.work.offloop import OffLoop
 from tests.session.agents import APIS, sound, talker, told, types
 from tests.session.tasks import async_client, begun, calls_of, run, step_of
 
