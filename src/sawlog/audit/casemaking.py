@@ -38,6 +38,11 @@ def case(session: Recorded, step: int, expect: Iterable[str] = ()) -> dict[str, 
     BlobMissing.
     """
     packet = session.packet(step)
+    if packet.origin == "recorded":
+        raise ConfigError(
+            f"another program built the request of step {step}, so no policy weighed its items: "
+            "name a step that sawlog built"
+        )
     found = weighed(session, packet, fold_all(State(), session.events(0, packet.sees)))
     if not found.items:
         raise ConfigError(

@@ -14,6 +14,7 @@ from sawlog.audit.holding import Held, Key, Wanted, held
 from sawlog.audit.lives import Life, Lives
 from sawlog.audit.origins import digest, excerpt, fetched_by, labels, sourced, went_out
 from sawlog.audit.recorded import Recorded
+from sawlog.audit.recordedplaces import FORM
 from sawlog.audit.steppacket import StepPacket
 from sawlog.audit.weighing import (
     Weighed,
@@ -34,7 +35,7 @@ from sawlog.builder.trace import Verdict
 from sawlog.store.event import Event
 from sawlog.store.events.steps import PacketBuilt
 
-_CHANGED = frozenset(("compacted", "rewound", "trimmed"))
+_CHANGED = frozenset(("compacted", "edited", "rewound", "trimmed"))
 """Cuts that are events of the log; those of packets stand in the life itself."""
 
 _STAGES = {
@@ -74,9 +75,10 @@ def why(session: Recorded, step: int, what: str) -> list[Why]:
         if event.seq > packet.sees:
             before = lives.state
         lives.see(event)
-    # What no packet could show asks for no trace.
+    # What no packet could show asks for no trace, and what another program chose has none.
     run = _Explaining(session, step, packet, wanted, lives)
-    if any(one.event.seq <= packet.sees and one.form == "item" for one in found.values()):
+    items = (one for one in found.values() if one.form == "item")
+    if packet.origin != "recorded" and any(one.event.seq <= packet.sees for one in items):
         run.weighed = weighed(session, packet, before or lives.state)
     answers = [run.of(one) for one in found.values()]
     return [*filter(None, answers), *run.sayings(found)]
@@ -247,6 +249,8 @@ class _Explaining:
             return forms.get(ref.form, "other_form")
         if one.form == "inbox":
             return "waiting" if life.reason == "not_shown" else life.reason
+        if self._packet.origin == "recorded" and life.reason == "not_shown":
+            return "not_repeated"
         if one.form == "item" and self.weighed is not None:
             if verdict is not None:
                 return verdict.reason
@@ -309,12 +313,16 @@ class _Explaining:
     # --- what no event says ---------------------------------------------------------------------
 
     def sayings(self, found: dict[Key, Held]) -> list[Why]:
-        """Entries that show the text and stand for no part that holds it: notices, stand-ins."""
+        """Entries that show the text and stand for no part that holds it: notices, stand-ins, what
+        a recorded request says in its own words."""
         out: list[Why] = []
         for at, (ref, entry) in enumerate(
             zip(self._packet.refs, self._packet.entries, strict=True)
         ):
-            if ref.form not in _SAYINGS or self._wanted.what not in entry.text:
+            own = ref.form == FORM and (ref.seq, ref.part) not in found
+            if not own and ref.form not in _SAYINGS:
+                continue
+            if not (self._wanted.is_in(entry) if own else self._wanted.what in entry.text):
                 continue
             event = self._window.event(ref.seq) if ref.seq else None
             out.append(
@@ -322,7 +330,7 @@ class _Explaining:
                     seq=ref.seq,
                     part=ref.part,
                     type=event.type if event is not None else "",
-                    source=event.source if event is not None else "sawlog",
+                    source=event.source if event is not None else "recorder" if own else "sawlog",
                     candidate=True,
                     present=at not in self._left_out,
                     form=ref.form,

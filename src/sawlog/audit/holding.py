@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from sawlog.audit.recordedplaces import FORM
 from sawlog.builder.contents import Contents, text_of
 from sawlog.builder.forms import show
 from sawlog.builder.item import Sensitivity
@@ -24,7 +25,7 @@ Key = tuple[int, int]
 """Seq and part."""
 
 
-_READABLE = frozenset(("full", "preview", "late", "item", "world"))
+_READABLE = frozenset(("full", "preview", "late", "item", "world", FORM))
 """Forms that show the text of their event."""
 
 
@@ -120,6 +121,8 @@ def _form(event: Event) -> tuple[str, int]:
 def shown(contents: Contents, ref: Ref) -> Entry | None:
     """The entry of a ref; None of a part whose content is gone, or of no part."""
     event = contents.event(ref.seq)
+    if ref.form == FORM:
+        ref = msgspec.structs.replace(ref, form="full")
     if isinstance(event.content, InboxInjected):
         return _injected(event.content, ref.part, contents)
     try:

@@ -12,7 +12,7 @@ from sawlog.builder.state import Ref, State
 from sawlog.store.event import Event
 from sawlog.store.events.conversation import MessageSystem, MessageUser
 from sawlog.store.events.inbox import InboxCancelled, InboxClaimed
-from sawlog.store.events.lifecycle import HistoryRewound
+from sawlog.store.events.lifecycle import HistoryEdited, HistoryRewound
 from sawlog.store.events.steps import PacketBuilt
 from sawlog.store.events.world import ObservationRecorded
 
@@ -80,6 +80,8 @@ class Lives:
             self._cut(before, "rewound")
             # Behind it stands what stood there then, and nothing else.
             self._now = {(ref.seq, ref.part) for ref in self.state.sent if self._shows(ref)}
+        elif isinstance(content, HistoryEdited):
+            self._cut(before, "edited")
         elif len(self.state.cuts) > len(before.cuts):
             self._cut(before, self.state.cuts[-1])
         if isinstance(content, PacketBuilt):

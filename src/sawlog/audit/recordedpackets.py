@@ -7,25 +7,20 @@ entry names that event.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
+from sawlog.audit.recordedplaces import refs_of
 from sawlog.audit.steppacket import StepPacket
 from sawlog.builder.contents import Contents, text_of
-from sawlog.builder.packet import Entry, Header, Request
+from sawlog.builder.packet import Header, Request
 from sawlog.builder.render.wire import before_body
 from sawlog.builder.requests.cutting import Body
-from sawlog.builder.requests.quoting import quotable
 from sawlog.builder.requests.reading import read_body, recorded_body
 from sawlog.builder.requests.showing import entries_of
-from sawlog.builder.state import Ref
 from sawlog.store.envelope import UNKNOWN_TIME
 from sawlog.store.event import Event
 from sawlog.store.events.base import Named
 from sawlog.store.events.steps import PacketRecorded
-from sawlog.store.text import BlobMissing
-
-FORM = "recorded"
-"""How an entry of a recorded request is shown: as its bytes say."""
 
 _NONE = Named("none", 0)
 
@@ -40,14 +35,13 @@ def recorded_packet(event: Event, events: Iterable[Event], contents: Contents) -
     data = recorded_body(event.seq, contents)
     body = read_body(packet.api, data)
     entries = entries_of(body) if body is not None else []
-    held = _texts(events, contents)
     return StepPacket(
         origin="recorded",
         built_at=event.seq,
         sees=event.seq - 1,
         as_of=UNKNOWN_TIME,
         header=_header(packet, body, contents),
-        refs=[_ref(entry, held) for entry in entries],
+        refs=refs_of(entries, events, contents),
         entries=entries,
         missing=(),
         semantic="",
@@ -85,20 +79,3 @@ def leans(body: Body | None) -> bool:
 def _header(packet: PacketRecorded, body: Body | None, contents: Contents) -> Header:
     params = body.params if body is not None else "{}"
     return Header(packet.api, text_of(packet.model, contents), params, _NONE, _NONE)
-
-
-def _ref(entry: Entry, held: Mapping[str, tuple[int, int]]) -> Ref:
-    seq, part = held.get(entry.text, (0, 1)) if entry.text else (0, 1)
-    return Ref(entry.section, seq, part, FORM)
-
-
-def _texts(events: Iterable[Event], contents: Contents) -> dict[str, tuple[int, int]]:
-    """Which event holds a text: the newest one."""
-    held: dict[str, tuple[int, int]] = {}
-    for event in events:
-        for part, text in quotable(event.content):
-            try:
-                held[text_of(text, contents)] = event.seq, part
-            except BlobMissing:
-                continue
-    return held

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from sawlog.audit.reconstructing import sending_for
 from sawlog.audit.recorded import Recorded
 from sawlog.audit.steppacket import StepPacket
@@ -15,7 +17,8 @@ from sawlog.store.text import BlobMissing
 def rendered(session: Recorded, step: int, api: str, model: str) -> StepPacket:
     """The packet of a step under the profile of another API or model.
 
-    A packet that was built keeps its entries and has the origin `rendered`; one of an import is
+    A packet that was built keeps its entries and has the origin `rendered`; so has one that was
+    recorded, whose entries are then the events that its request amounts to. One of an import is
     reconstructed for that profile. Parameters are only those that the API does not do without.
     Raises NoStep, and Refused when a content is gone.
     """
@@ -23,6 +26,11 @@ def rendered(session: Recorded, step: int, api: str, model: str) -> StepPacket:
     packet = session.packet(step)
     if packet.origin == "reconstructed":
         return session.reconstructed(packet.sees, sending)
+    if packet.origin == "recorded":
+        found = session.reconstructed(packet.sees, sending)
+        return msgspec.structs.replace(
+            found, origin="rendered", built_at=packet.built_at, missing=()
+        )
     assembly = Assembly(measure_of(Rules().measure))
     try:
         assembly.extend(packet.refs, session.window)

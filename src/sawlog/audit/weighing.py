@@ -70,7 +70,7 @@ class Weighed(msgspec.Struct, frozen=True):
 def weighed(session: Recorded, packet: StepPacket, before: State) -> Weighed:
     """The trace of a recorded packet; `before` is the state that it was built from.
 
-    Raises BlobMissing.
+    There is none of a request that another program built. Raises BlobMissing.
     """
     rules = Rules()
     built: Built | Refusal | None = None
@@ -119,7 +119,11 @@ def rules_under(session: Recorded, packet: StepPacket, before: State) -> Rules:
     return as_recorded(policy)
 
 
-def _built(session: Recorded, packet: StepPacket, before: State, rules: Rules) -> Built | Refusal:
+def _built(
+    session: Recorded, packet: StepPacket, before: State, rules: Rules
+) -> Built | Refusal | None:
+    if packet.origin == "recorded":
+        return None
     content = session.window.event(packet.built_at).content if packet.built_at else None
     session.window.prefetch(packet.refs)
     if isinstance(content, PacketBuilt):
@@ -273,9 +277,7 @@ def _told(
 # --- the five causes ------------------------------------------------------------------------------
 
 _RECALL = frozenset(("not_yet", "forgotten", "waiting", "not_shown", "not_recalled"))
-_LOST = frozenset(
-    ("block_cut", "compacted", "trimmed", "outdated", "other_form", "once", "told_anew")
-)
+_LOST = frozenset("block_cut compacted edited trimmed outdated other_form once told_anew".split())
 _ROOM = frozenset(
     "budget_exceeded zone_exceeded budget_prefix_cut after_prefix_cut budget waits_for_cut".split()
 )

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from sawlog.audit.handoffrequest import Handoff
     from sawlog.audit.steppacket import StepPacket
 
+_PLAIN = ("full", "recorded")
+"""Forms in which a text stands as its event has it."""
+
 
 def say_entries(found: StepPacket | Handoff, everything: bool) -> None:
     """Each entry under its section: where it comes from and its text, cut unless all is wanted."""
@@ -20,8 +23,9 @@ def say_entries(found: StepPacket | Handoff, everything: bool) -> None:
             section = entry.section
             say(f"\n{section}")
         what = " ".join(filter(None, (entry.kind, visible(entry.name), entry.status)))
-        form = "" if ref.form == "full" else f", {ref.form}"
-        origin = f"event {ref.seq}{form}" if ref.seq else ref.form
+        form = "" if ref.form in _PLAIN else f", {ref.form}"
+        own = "in this request alone" if ref.form in _PLAIN else ref.form
+        origin = f"event {ref.seq}{form}" if ref.seq else own
         if ref.seq > found.sees:
             origin = "not in the log"
         trust = "" if entry.trust == "trusted" else f", {entry.trust}"

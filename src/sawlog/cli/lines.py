@@ -14,7 +14,7 @@ from sawlog.store.content import (
 )
 from sawlog.store.directory import SessionRow
 from sawlog.store.errors import Damaged
-from sawlog.store.event import Event
+from sawlog.store.event import Event, decoded
 from sawlog.store.events import compaction, effects, inbox, items, steps, world
 from sawlog.store.events import conversation as talk
 from sawlog.store.events import lifecycle as life
@@ -92,6 +92,8 @@ class Teller:
 
     def _payload(self, content: Payload) -> str:
         match content:
+            case talk.MessageAssistant() if content.interrupted:
+                return f"{self.parts(content.parts)} [interrupted: the reply broke off here]"
             case talk.MessageUser() | talk.MessageSystem() | talk.MessageAssistant():
                 return self.parts(content.parts)
             case world.ObservationRecorded():
@@ -111,6 +113,9 @@ class Teller:
                 return (
                     f"{len(content.calls)} results as {content.form}: {self.text(content.reason)}"
                 )
+            case life.HistoryEdited():
+                gone = f"the program repeats {counted(len(content.gone), 'event')} no longer"
+                return _because(gone, self.text(content.reason))
             case life.ForeignRecord():
                 line = self.text(content.record.line) if content.record else ""
                 return f"{self.text(content.kind)} {line}"
@@ -213,15 +218,17 @@ class Teller:
                     f"{self.text(content.model)}, {content.size:,} bytes for {content.api}, "
                     f"request sha256:{content.request}"
                 )
+            case steps.PacketRecorded():
+                return (
+                    f"{self.text(content.model) or 'no model named'}, {content.size:,} bytes for "
+                    f"{content.api} that another program built, request sha256:{content.request}"
+                )
             case steps.PolicySet():
                 return f"{content.policy}"
             case steps.AttemptSent():
-                return f"attempt {content.number}"
+                return self._sent(content)
             case steps.AttemptAnswered():
-                return (
-                    f"attempt {content.number}: {content.status}, "
-                    f"{self.text(content.stop_reason)} {self.text(content.usage)}"
-                )
+                return self._answered(content)
             case steps.AttemptRefused():
                 return f"attempt {content.number}: {content.kind}: {self.text(content.message)}"
             case steps.AttemptLost():
@@ -234,6 +241,38 @@ class Teller:
                 import msgspec
 
                 return msgspec.json.encode(content).decode()
+
+    def _sent(self, content: steps.AttemptSent) -> str:
+        """Where an attempt went, also where it names an earlier one that went there."""
+        url = self.text(content.url)
+        if not url and content.like:
+            like = decoded_at(self._log, self._session, content.like)
+            url = self.text(like.url) if isinstance(like, steps.AttemptSent) else ""
+        if not url:
+            whose = {"caller": "received by the caller", "": ""}
+            by = whose.get(content.client, f"through {content.client}")
+        else:
+            by = f"to {url} by {content.client or 'a client that is not named'}"
+        return f"attempt {content.number} {by}".rstrip()
+
+    def _answered(self, content: steps.AttemptAnswered) -> str:
+        streamed = ", a stream" if content.assembler is not None else ""
+        broke = ", interrupted" if content.interrupted else ""
+        ends = " ".join(filter(None, (self.text(content.stop_reason), self.text(content.usage))))
+        edits = self.text(content.edits)
+        edited = f"; the provider edited what it was sent: {edits}" if edits else ""
+        told = f"attempt {content.number}: {content.status}{streamed}{broke}"
+        return (f"{told}, {ends}" if ends else told) + edited
+
+
+def decoded_at(log: Log, session: SessionRow, seq: int) -> object:
+    """What the event at that place says; None where there is none that can be read."""
+    for row in log.stored(session, seq - 1, seq):
+        try:
+            return decoded(row.event, log.registry).content if row.event else None
+        except Damaged:
+            return None
+    return None
 
 
 def _because(what: str, why: str) -> str:

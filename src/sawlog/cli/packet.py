@@ -9,7 +9,8 @@ import typer
 from sawlog.cli import place
 from sawlog.cli.entries import entries_json, request_json, say_entries
 from sawlog.cli.options import All, Json, Raw, Zones
-from sawlog.cli.output import say, table, visible, write_bytes, write_json
+from sawlog.cli.output import counted, say, table, visible, write_bytes, write_json
+from sawlog.cli.sent import SENT, sent_word
 from sawlog.cli.zones import say_zones, zones_json
 
 if TYPE_CHECKING:
@@ -44,8 +45,12 @@ def packet(
     """Show what the model saw at a step: the packet that its decision was made on.
 
     A packet that sawlog built is replayed from the log and comes out byte for byte as it was sent.
-    A step of an imported transcript is reconstructed: the packet says so, and names what the model
-    saw and the file does not hold.
+    One that another program built was recorded: its bytes come out again, and its entries are what
+    they say, each with the event that holds the same text. A step of an imported transcript is
+    reconstructed: the packet says so, and names what the model saw and the file does not hold.
+
+    `sent` says how far what was sent is what the model saw: exact, edited, held, rewritten,
+    unconfirmed, external.
 
     \b
       sawlog packet fix-refund@4                        its entries, section by section
@@ -102,6 +107,7 @@ def _as_json(session: Recorded, step: int, found: StepPacket) -> dict[str, Any]:
         "name": session.name,
         "step": step,
         "origin": found.origin,
+        "sent": None if found.origin == "rendered" else sent_word(session, step) or None,
         "built_at": found.built_at or None,
         "sees": found.sees,
         **request_json(found),
@@ -114,6 +120,7 @@ def _as_json(session: Recorded, step: int, found: StepPacket) -> dict[str, Any]:
 
 _ORIGINS = {
     "built": "as it was built before it was sent",
+    "recorded": "as another program built it: its bytes were recorded before they were sent",
     "reconstructed": "reconstructed: the transcript shows the step and not its request",
     "rendered": "as it would be for another provider: it was never sent like this",
 }
@@ -122,14 +129,18 @@ _ORIGINS = {
 def _print(session: Recorded, step: int, found: StepPacket, everything: bool) -> None:
     header = found.header
     say(f"step {step} of {visible(session.name or session.id)}")
+    content = counted(len(found.entries), "entry", "entries")
     rows = [
         ("packet", _ORIGINS[found.origin]),
         ("sees", f"events 1 to {found.sees}"),
-        ("for", f"{header.api}, model {visible(header.model)}"),
-        ("rules", f"profile {header.profile}, renderer {header.renderer}"),
+        ("for", f"{header.api}, model {visible(header.model) or 'not named'}"),
         ("request", f"{found.request.size:,} bytes, sha256:{found.request.digest}"),
-        ("content", f"{len(found.entries):,} entries, sha256:{found.semantic}"),
+        ("content", f"{content}, sha256:{found.semantic}" if found.semantic else content),
     ]
+    if found.origin in ("built", "recorded"):
+        rows.insert(1, ("sent", SENT[sent_word(session, step)]))
+    if found.origin != "recorded":
+        rows.insert(-2, ("rules", f"profile {header.profile}, renderer {header.renderer}"))
     if found.missing:
         name = "missing" if found.origin == "built" else "absent"
         rows.append((name, ", ".join(map(visible, found.missing))))

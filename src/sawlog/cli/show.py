@@ -10,6 +10,7 @@ import typer
 from sawlog.cli import place
 from sawlog.cli.options import All, Json, SessionOrStep, Zones
 from sawlog.cli.output import excerpt, first_line, say, table, visible, write_json
+from sawlog.cli.sent import SENT, sent_word
 from sawlog.cli.zones import say_zones, zones_json
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ _LINES = 40
 """Events of the conversation that `show` shows unless told otherwise."""
 
 _CHUNK = 256
+
+_PACKETS = ("packet.built", "packet.recorded")
 
 
 def ls(context: typer.Context, as_json: Json = False) -> None:
@@ -245,12 +248,14 @@ def _show_step(
     if not found:
         named = visible(row.name or row.id.hex())
         raise NoStep(f"{named} has no step {step}: `sawlog show {named} --all` shows those it has")
-    packet = next((e.event for e in found if e.event and e.event.type == "packet.built"), None)
+    packet = next((e.event for e in found if e.event and e.event.type in _PACKETS), None)
+    sent = _sent(log, row, step) if packet is not None else None
     if as_json:
         told: dict[str, Any] = {
             "session": _listed(log, row),
             "step": step,
             "packet": packet.seq if packet else None,
+            "sent": sent or None,
             "events": [_as_json(log, each, teller, everything) for each in found],
         }
         write_json(told if uses is None else told | {"zones": zones_json(uses)})
@@ -258,6 +263,8 @@ def _show_step(
     say(f"step {step} of {visible(row.name or row.id.hex())}")
     if packet is None:
         say("  no packet was recorded with it; `sawlog packet` reconstructs one")
+    elif sent is not None:
+        say(f"  sent  {SENT[sent]}")
     for each in found:
         event = _decoded(log, each)
         if isinstance(event, str):
@@ -270,6 +277,18 @@ def _show_step(
             say(f"    {line}")
     if uses is not None:
         say_zones(uses)
+
+
+def _sent(log: Log, row: SessionRow, step: int) -> str | None:
+    """How far what was sent is what was seen; None where the packet does not come out again."""
+    from sawlog.audit.recorded import Recorded
+    from sawlog.store.errors import SawlogError
+
+    try:
+        return sent_word(Recorded(log, row), step)
+    except SawlogError:
+        # A step of a damaged session is shown all the same; `sawlog verify` says what is wrong.
+        return None
 
 
 def _zones(log: Log, row: SessionRow, step: int) -> tuple[ZoneUse, ...]:

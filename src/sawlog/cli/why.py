@@ -20,6 +20,8 @@ _REASONS = {
     "copy": "it is a compaction's own copy",
     "block_cut": "the policy's block cut left it behind",
     "compacted": "a compaction replaced it",
+    "edited": "the program that built the requests no longer repeats it",
+    "not_repeated": "the request does not say it in these words",
     "rewound": "the history was rewound past it",
     "trimmed": "the result was trimmed",
     "outdated": "its file changed, and a stand-in says so in its place",
@@ -121,8 +123,8 @@ def why(
         return
     seen = sum(one.present for one in found)
     where = f"step {step} of {visible(recorded.name or recorded.id)}"
-    if packet.origin == "reconstructed":
-        where += " (reconstructed)"
+    if packet.origin != "built":
+        where += f" ({packet.origin})"
     if not found:
         say(f"{where}: not recalled: the log does not hold this text at all")
         return

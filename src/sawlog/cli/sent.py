@@ -1,0 +1,32 @@
+"""How far what the log says was sent is what the model saw, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sawlog.audit.recorded import Recorded
+
+SENT = {
+    "exact": "exact: these bytes left, and the model saw the whole",
+    "edited": "edited: the provider says that it edited what it was sent",
+    "held": "held: it leans on something that the provider keeps",
+    "rewritten": "rewritten: other bytes left than those that were built",
+    "unconfirmed": "unconfirmed: it went out some other way than through sawlog",
+    "external": "external: a part of it is only named, and its bytes are not in the log",
+    "reconstructed": "reconstructed: nobody recorded what was sent",
+    "": "not yet: no attempt to send it is in the log",
+}
+
+
+def sent_word(session: Recorded, step: int) -> str:
+    """The word for a step, as `sawlog.audit.sending` gives it; empty when nothing was sent yet."""
+    from sawlog.store.events.steps import AttemptSent
+
+    event = session.packet_event(step)
+    if event is not None and not any(
+        one.step == step and isinstance(one.content, AttemptSent)
+        for one in session.as_stored(event.seq)
+    ):
+        return ""
+    return session.steps[step].sent
