@@ -35,7 +35,7 @@ from sawlog.store.events.compaction import (
     CompactionStarted,
 )
 from sawlog.store.events.lifecycle import HistoryRewound
-from sawlog.work.driver import Driver
+from sawlog.work.driver import Driver, check_readable
 
 Reasons = tuple[tuple[str, str], ...]
 """Why a draft does not count: codes, and what each is about."""
@@ -124,7 +124,8 @@ class Compactor:
     def compact(self, wanted: Wanted, prose: Prose | None = None) -> Compacted:
         """Compact; durable when this returns. Without `prose` the extractive summariser writes.
 
-        Raises NotCompacted with the reason when nothing gave way: packets are as before.
+        Raises NotCompacted with the reason when nothing gave way: packets are as before. Refused
+        (`blocked`) where the log holds what is not understood.
         """
         wanted.check()
         self._driver.drives("a compaction")
@@ -200,7 +201,9 @@ class Compactor:
     def _close_orphan(self) -> None:
         """End a bracket that an earlier process left open, so that there is one at a time."""
         # An append whose outcome nobody knew may have begun one, too.
-        if self._driver.catch_up().compacting:
+        state = self._driver.catch_up()
+        check_readable(state)
+        if state.compacting:
             self._fail("abandoned: the process that began it is gone")
 
     def _region(self, wanted: Wanted) -> tuple[History, Region]:

@@ -20,7 +20,7 @@ from sawlog.store.codec import cites, sealed
 from sawlog.store.content import MediaPart
 from sawlog.store.directory import SessionRow
 from sawlog.store.envelope import UNKNOWN_TIME, Blob, NewEvent
-from sawlog.store.errors import InvalidEvent, Leased, NotEntered, StepEnded, StoreError
+from sawlog.store.errors import InvalidEvent, Leased, NotEntered, Refused, StepEnded, StoreError
 from sawlog.store.event import Event, decoded
 from sawlog.store.events.base import Payload
 from sawlog.store.events.lifecycle import SessionCreated
@@ -36,6 +36,12 @@ _SNAPSHOT_EVERY = 400
 
 _LOOK_AGAIN = 0.05
 """Seconds between two looks at a lease that is waited for."""
+
+
+def check_readable(state: State) -> None:
+    """Raise Refused (`blocked`) where an event that is not understood ends what can be read."""
+    if state.blocked:
+        raise Refused("blocked", f"nothing is decided blindly: {state.blocked}")
 
 
 class Driver:
@@ -174,9 +180,12 @@ class Driver:
 
         With `of_step` the events belong to that step, which must still be open: StepEnded is
         raised otherwise and nothing is written. `build` runs inside the append, see `Log.append`.
+        Raises Refused (`blocked`) for what must follow a state that cannot be read any further.
         """
         with self.lock:
             state = self.load()
+            if expected_seq is not None:
+                check_readable(state)  # it would never be the head, however often this is tried
             if of_step is not None and state.open_step != of_step:
                 raise StepEnded(
                     f"step {of_step} has its end in the log already: build the next one and send "
