@@ -116,7 +116,7 @@ def _as_is(ref: Ref, contents: Contents, before: Entry | None, *, preview: bool)
                 text=read(tool.source),
             )
         case _:
-            raise UnknownNumber(f"event {ref.seq} ({event.type}) has no form {ref.form}")
+            raise forms_around.not_shown(event, f"has no form {ref.form}")
 
 
 def _reader(contents: Contents, preview: bool) -> Callable[[Text], str]:
@@ -350,9 +350,10 @@ def _notice(ref: Ref, contents: Contents, before: Entry | None) -> Entry:
 
 
 def _checkpoint(ref: Ref, contents: Contents, before: Entry | None) -> Entry:
-    content = contents.event(ref.seq).content
+    event = contents.event(ref.seq)
+    content = event.content
     if not isinstance(content, Checkpoint):
-        raise UnknownNumber(f"event {ref.seq} is no checkpoint")
+        raise forms_around.not_shown(event, "is no checkpoint")
     return checkpoint_entry(content, contents)
 
 

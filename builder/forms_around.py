@@ -19,11 +19,19 @@ from sawlog.store.errors import UnknownNumber
 from sawlog.store.event import Event
 from sawlog.store.events.conversation import ToolFinished
 from sawlog.store.events.items import ItemOffered, ItemWithdrawn, TaskSet
+from sawlog.store.events.registry import Erased
 from sawlog.store.events.world import ObservationRecorded, WorldChanged
 from sawlog.store.jsontext import source_of
 from sawlog.store.text import TextObject
 
 _encode = msgspec.json.Encoder().encode
+
+
+def not_shown(event: Event, why: str) -> UnknownNumber:
+    """The error for an event that cannot be shown in the form that a packet gave it."""
+    if isinstance(event.content, Erased):
+        why = "was erased: what packets showed of it cannot be shown again"
+    return UnknownNumber(f"event {event.seq} ({event.type}) {why}")
 
 
 def world(ref: Ref, contents: Contents, before: Entry | None) -> Entry:
@@ -55,7 +63,7 @@ def _section(event: Event, part: int, contents: Contents) -> tuple[str, str | No
             section = sections[part - 1]
             return section.name, None if section.removed else text_of(section.value, contents)
         case _:
-            raise UnknownNumber(f"event {event.seq} ({event.type}) has no section of the world")
+            raise not_shown(event, "has no section of the world")
 
 
 _STALE = {

@@ -270,8 +270,7 @@ class Recorded:
         return ""
 
     def _replayed(self, event: Event) -> StepPacket:
-        packet = event.content
-        assert isinstance(packet, PacketBuilt)
+        packet = _packet(event)
         refs = self.expanded(packet)
         self._window.prefetch(refs)
         out: Replayed = replayed(packet, refs, self._window, self.profile_of(packet), self.binding)
@@ -281,8 +280,7 @@ class Recorded:
         """The entries of a packet, along its manifests down to a full one."""
         chain = [packet]
         while chain[-1].base:
-            base = self._window.event(chain[-1].base).content
-            assert isinstance(base, PacketBuilt)
+            base = _packet(self._window.event(chain[-1].base))
             chain.append(base)
         refs: list[Ref] = []
         for link in reversed(chain):
@@ -464,3 +462,12 @@ class RecordedStep:
         from sawlog.audit.auditing import diff
 
         return diff(self.session.steps[other], self)
+
+
+def _packet(event: Event) -> PacketBuilt:
+    """The packet that an event tells of. Raises Refused where its content was erased."""
+    if not isinstance(event.content, PacketBuilt):
+        raise Refused(
+            "blocked", f"the packet of event {event.seq} was erased: it cannot be replayed"
+        )
+    return event.content
