@@ -104,6 +104,18 @@ def test_a_session_by_any_of_its_names(file: str) -> None:
         sound(log, NAME)
 
 
+def test_it_waits_for_a_lease_that_nobody_renews(long_store: str) -> None:
+    with open_log(long_store) as log:
+        killed = log.session(NAME, owner="the killed one", ttl=1.5)
+        killed.acquire()
+        killed._driver._renewer.stop()  # type: ignore[union-attr]  # pyright: ignore
+        refused = sawlog("--store", long_store, "compact", NAME)
+        assert refused.code == 3 and "the killed one" in one_sentence(refused)
+        assert sawlog("--store", long_store, "compact", NAME, "--wait", "20").code == 0
+    wrong = sawlog("--store", long_store, "compact", NAME, "--wait", "soon")
+    assert wrong.code == 2 and "--wait" in one_sentence(wrong)
+
+
 def test_what_cannot_be_compacted_says_why_and_changes_nothing(long_store: str) -> None:
     head = sawlog("--store", long_store, "ls", "--json").json[0]["head"]
     done = sawlog("--store", long_store, "compact", "short")
