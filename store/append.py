@@ -96,12 +96,12 @@ class Appender:
             seen, name = self._looked_up(session)
         taught = NOTHING
         if seen is not None and (batch or build is not None):
-            taught = self._teacher.ready(seen, name, [event.payload for event in batch])
+            coming = [event.payload for event in batch] if len(batch) >= FIRST and not name else ()
+            taught = self._teacher.ready(seen, name, coming)
         packed = self._packed(session, batch, taught)
         chain = None
         if batch and build is None and seen is not None and known:
-            fresh = all(event.id is None and event.key is None for event in events)
-            chain = self._at_once(seen, batch, packed, taught, fresh, expected_seq, lease)
+            chain = self._at_once(seen, events, batch, packed, taught, expected_seq, lease)
         if chain is None:
             with self._database.write() as tx:
                 row = directory.hold(tx, self._tenant, session)
@@ -140,10 +140,10 @@ class Appender:
     def _at_once(
         self,
         row: SessionRow,
+        events: Sequence[NewEvent],
         batch: list[Prepared],
         packed: blobs.Contents,
         taught: Taught,
-        fresh: bool,
         expected_seq: int | None,
         lease: Lease | None,
     ) -> Chain | None:
@@ -161,10 +161,12 @@ class Appender:
                 return None
         elif lease.token != row.fence or row.owner is None or lease.session != session:
             return None
-        if row.ancestors and not fresh:
+        if row.ancestors and any(event.id is not None or event.key is not None for event in events):
             return None  # ancestors' ids stand in other rows
-        if any(digest not in packed for event in batch for digest in event.cites):
-            return None  # a blob that should be in the session: the long way looks
+        for event in batch:
+            for digest in event.cites:
+                if digest not in packed:
+                    return None  # a blob that should be in the session: the long way looks
         chain = Chain(row, self._clock(), lease.token if lease else 0)
         chain.taught = taught
         chain.extend(batch)

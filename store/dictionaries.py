@@ -279,6 +279,7 @@ class Teacher:
 
     def keep(self, sid: int, taught: Taught) -> None:
         """Keep at hand what a session has now that an append went through."""
-        self._fresh.pop(sid, None)
+        if taught.is_new:
+            self._fresh.pop(sid, None)
         if taught.dictionary is not None:
             self._database.dictionaries.put(sid, taught.dictionary)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import sys
 import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 
 from sawlog.store.errors import Damaged
@@ -157,24 +156,21 @@ def trained(samples: Sequence[bytes]) -> Dictionary | None:
 
 
 class Kept:
-    """The dictionaries that were needed last, by the local number of their session."""
+    """Some dictionaries, by the local number of their session; who comes first goes first."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[int, Dictionary] = OrderedDict()
+        self._kept: dict[int, Dictionary] = {}
         self._lock = threading.Lock()
 
     def get(self, sid: int) -> Dictionary | None:
         """The session's dictionary, if it is at hand."""
-        with self._lock:
-            found = self._kept.get(sid)
-            if found is not None:
-                self._kept.move_to_end(sid)
-            return found
+        return self._kept.get(sid)
 
     def put(self, sid: int, dictionary: Dictionary) -> None:
         """Keep the session's dictionary at hand."""
+        if self._kept.get(sid) is dictionary:
+            return
         with self._lock:
             self._kept[sid] = dictionary
-            self._kept.move_to_end(sid)
             if len(self._kept) > MOST_KEPT:
-                self._kept.popitem(last=False)
+                del self._kept[next(iter(self._kept))]
