@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 
 from sawlog.builder.requests.cutting import Body
 from sawlog.builder.requests.reading import read_body
 from sawlog.recorder.exchange import Exchange
 from sawlog.recorder.mirror import items_of
 from sawlog.recorder.recorder import Asked, Recorder
-from sawlog.store.errors import Leased, SawlogError
+from sawlog.store.errors import Leased, NotEntered, SawlogError
 from sawlog.store.events.lifecycle import ForeignRecord
 from sawlog.work.session import Session
 
@@ -36,7 +37,7 @@ class Conversations:
         self._first = first
         self._strict = strict
         self._lock = threading.Lock()
-        self._recorders = [Recorder(first)]  # the last used one is the last
+        self._recorders = [Recorder(first, strict=strict)]  # the last used one is the last
         self._made = 1
         self._gaps = 0
         self._closed = False
@@ -50,13 +51,12 @@ class Conversations:
         body = read_body(asked.api, asked.body)
         try:
             with self._lock:
-                recorder = self._recorder(asked, body)
-                recorder.reserve()
-                self._recorders.remove(recorder)
-                self._recorders.append(recorder)
-                self._let_go()
-            self._tell_gaps(recorder)
-            return recorder.sent(asked, body)
+                recorder = self._chosen(asked, body)
+            try:
+                self._tell_gaps(recorder.session)
+                return recorder.sent(asked, body)
+            finally:
+                recorder.reserved = False
         except SawlogError:
             if self._strict:
                 raise
@@ -64,17 +64,39 @@ class Conversations:
                 self._gaps += 1
             return None
 
+    def _chosen(self, asked: Asked, body: Body | None) -> Recorder:
+        if self._closed:
+            raise NotEntered(
+                "the recording of this session is over: enter it again and record a client there"
+            )
+        recorder = self._recorder(asked, body)
+        recorder.reserved = True
+        self._recorders.remove(recorder)
+        self._recorders.append(recorder)
+        self._let_go()
+        return recorder
+
     def close(self) -> None:
         """End the recording: what is under way is logged as broken off, leases are given back."""
         with self._lock:
             if self._closed:
                 return
             self._closed = True
-            for recorder in self._recorders:
-                recorder.close()
+        with ExitStack() as stack:
+            # Each of them, whatever becomes of another: a lease that is kept keeps others out.
             for recorder in self._recorders:
                 if recorder.session is not self._first:
-                    recorder.session.release()
+                    stack.callback(recorder.session.release)
+            for recorder in self._recorders:
+                stack.callback(recorder.close)
+            stack.callback(self._tell_last_gaps)
+
+    def _tell_last_gaps(self) -> None:
+        try:
+            self._tell_gaps(self._first)
+        except SawlogError:
+            if self._strict:
+                raise
 
     @property
     def busy(self) -> bool:
@@ -135,20 +157,24 @@ class Conversations:
             except Leased:
                 session = self._first.beside(f"{name}/{self._made}/{session.id[:8]}")
                 session.acquire()
-            recorder = Recorder(session)
+            recorder = Recorder(session, strict=self._strict)
             self._recorders.append(recorder)
             if recorder.unanswered:
                 return recorder
 
-    def _tell_gaps(self, recorder: Recorder) -> None:
+    def _tell_gaps(self, session: Session) -> None:
         with self._lock:
             gaps, self._gaps = self._gaps, 0
         if not gaps:
             return
         count = f"{gaps} request" + ("s" if gaps > 1 else "")
         gap = ForeignRecord(f"gap: {count} left without a record")
-        session = recorder.session
-        session.append(gap, source="recorder", ignorable=True)
+        try:
+            session.append(gap, source="recorder", ignorable=True)
+        except BaseException:
+            with self._lock:
+                self._gaps += gaps
+            raise
 
 
 Say = Callable[[Asked], Exchange | None]

@@ -10,19 +10,30 @@ from collections.abc import Callable, Mapping
 
 from sawlog.builder.replies import Answered, RefusedReply, Running, parse
 from sawlog.builder.replies.assembling import Assembler, assembler, is_stream, reply_of
+from sawlog.store.errors import SawlogError
 from sawlog.work.attempts import Attempts, Clean, Kept
 from sawlog.work.dials import Dialled
 
 
 class Exchange:
-    """A request that was recorded, and the attempt to send it. Threads may share it."""
+    """A request that was recorded, and the attempt to send it. Threads may share it.
+
+    An outcome that cannot be written is raised where it is `strict`; else the program gets its
+    reply, and the log tells with the next step that no outcome was recorded.
+    """
 
     def __init__(
-        self, attempts: Attempts, api: str, settled: Callable[[Exchange, Kept | None], None]
+        self,
+        attempts: Attempts,
+        api: str,
+        settled: Callable[[Exchange, Kept | None], None],
+        *,
+        strict: bool = True,
     ) -> None:
         self._attempts = attempts
         self._api = api
         self._settled = settled
+        self._strict = strict
         self._lock = threading.Lock()
         self._stream: tuple[Assembler, int, Mapping[str, str]] | None = None
         self._whole = bytearray()
@@ -35,6 +46,7 @@ class Exchange:
         self._attempts.opened(to, clean)
         self._stream = None
         self._whole.clear()
+        self._status, self._headers = 0, {}
         self._done = False
 
     def head(self, status: int, headers: Mapping[str, str]) -> None:
@@ -74,6 +86,11 @@ class Exchange:
         return stream is not None and stream[0].over
 
     @property
+    def step(self) -> int:
+        """The step that it belongs to."""
+        return self._attempts.step
+
+    @property
     def refusal(self) -> str:
         """The class of the newest refusal; empty for none."""
         return self._attempts.refusal
@@ -83,14 +100,20 @@ class Exchange:
             if self._done:
                 return
             self._done = True
-            kept = self._log(closed, error)
+            try:
+                kept = self._log(closed, error)
+            except SawlogError:
+                if self._strict:
+                    raise
+                kept = None
         self._settled(self, kept)
 
     def _log(self, closed: bool, error: BaseException | None) -> Kept | None:
         found: Answered | RefusedReply | Running
         if self._stream is not None:
             found = reply_of(self._stream[0].result(closed=closed), self._status, self._headers)
-        elif closed:
+        elif closed or self._status >= 300:
+            # A refusal's head says enough: clients that will try again do not read its body.
             found = parse(self._api, self._status, self._headers, bytes(self._whole))
         else:
             self._attempts.lost(error or ConnectionError("the answer broke off"))

@@ -65,10 +65,16 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Recorder:
-    """Records the exchanges of one conversation, one at a time. Threads may share it."""
+    """Records the exchanges of one conversation, one at a time. Threads may share it.
 
-    def __init__(self, session: Session) -> None:
+    What came to a request and cannot be written is an error of the log, where it is `strict`.
+    """
+
+    def __init__(self, session: Session, *, strict: bool = True) -> None:
         self.session = session
+        self.reserved = False
+        """True while it is kept for a request that `sent` is to take."""
+        self._strict = strict
         self._lock = threading.RLock()
         self._mirror: Mirror | None = None
         self._body: Body | None = None
@@ -78,16 +84,11 @@ class Recorder:
         self._known: dict[str, tuple[int, int]] = {}
         self._calls: dict[str, tuple[str, int, str]] = {}
         self._last: tuple[bytes, Exchange] | None = None
-        self._reserved = False
 
     @property
     def busy(self) -> bool:
         """True while an exchange is under way, or about to be."""
-        return self._reserved or (self._last is not None and not self._last[1].done)
-
-    def reserve(self) -> None:
-        """Keep it for one request, which `sent` then takes."""
-        self._reserved = True
+        return self.reserved or (self._last is not None and not self._last[1].done)
 
     def matches(self, body: Body) -> int:
         """How many things of a request this conversation holds already."""
@@ -119,15 +120,12 @@ class Recorder:
         step has no reply are another attempt of it.
         """
         with self._lock:
-            try:
-                self.session.sending()
-                digest = hashlib.sha256(asked.body).digest()
-                exchange = self._again(digest) or self._recorded(asked, body)
-                self._last = digest, exchange
-                exchange.opened(asked.to, asked.clean)
-                return exchange
-            finally:
-                self._reserved = False
+            self.session.sending()
+            digest = hashlib.sha256(asked.body).digest()
+            exchange = self._again(digest) or self._recorded(asked, body)
+            self._last = digest, exchange
+            exchange.opened(asked.to, asked.clean)
+            return exchange
 
     def close(self) -> None:
         """Log what is still under way as broken off."""
@@ -138,7 +136,7 @@ class Recorder:
     def _again(self, digest: bytes) -> Exchange | None:
         if self._last is None or self._last[0] != digest or not self._last[1].done:
             return None
-        return self._last[1] if self.session.state.open_step else None
+        return self._last[1] if self.session.state.open_step == self._last[1].step else None
 
     def _recorded(self, asked: Asked, body: Body | None) -> Exchange:
         for _ in range(_CONFLICTS):
@@ -195,7 +193,7 @@ class Recorder:
             self._listed = listing
         self._known = {}
         attempts = Attempts(self.session, step, event.id.hex(), asked.api)
-        return Exchange(attempts, asked.api, self._settled)
+        return Exchange(attempts, asked.api, self._settled, strict=self._strict)
 
     def _ends(self, state: State) -> list[NewEvent]:
         """An end for a step that has none: nobody asks for it again."""

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from sawlog.recorder.recorder import Asked
-from sawlog.work.dialling import secrets_in, shown_headers, shown_url, without
-from sawlog.work.dials import Dialled
+from sawlog.work.dialling import dialled_as, secrets_in, without
 
 # How the path of a request to a model ends, the API that it belongs to, and the path that the
 # digest of a request is over.
@@ -36,9 +35,8 @@ def asked_as(
     """A request of that API to a model, as it is recorded; `path` is that of its digest."""
     given = {name.lower(): value for name, value in headers.items()}
     deciding = tuple(sorted((name, given[name]) for name in _DECIDING if name in given))
-    clean = without(secrets_in(given))
-    to = Dialled(client, shown_url(url), shown_headers(given))
-    return Asked(api, "POST", path, deciding, body, to, clean)
+    clean = without(secrets_in(given, url))
+    return Asked(api, "POST", path, deciding, body, dialled_as(client, url, given), clean)
 
 
 def api_of(method: str, url: str) -> tuple[str, str]:

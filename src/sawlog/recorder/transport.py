@@ -6,6 +6,7 @@ library is imported here; whoever has a client has loaded its own.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import cache
@@ -13,7 +14,9 @@ from typing import Any
 
 from sawlog.recorder.conversations import Say
 from sawlog.recorder.exchange import Exchange
+from sawlog.recorder.recorder import Asked
 from sawlog.recorder.requests import api_of, asked
+from sawlog.work.offloop import finished
 
 LIBRARIES = ("httpx", "httpx2")
 
@@ -53,7 +56,7 @@ async def ahandle(
         return await send(request)
     body = await request.aread()
     told = asked(request.method, str(request.url), request.headers, body, client)
-    exchange = await _off_loop(say, told) if told is not None else None
+    exchange = await _begun(say, told) if told is not None else None
     if exchange is None:
         return await send(request)
     try:
@@ -66,12 +69,38 @@ async def ahandle(
     return response
 
 
-async def _off_loop(work: Callable[..., Any], *args: Any) -> Any:
+async def _begun(say: Say, told: Asked) -> Exchange | None:
+    """Record a request off the loop. Of a task that was cancelled meanwhile nothing leaves, and the
+    log says that what it was about to send is over."""
+    begun: list[Exchange | None] = []
+    try:
+        await _off_loop(lambda: begun.append(say(told)))
+    except BaseException as error:
+        for exchange in begun:
+            if exchange is not None:
+                await _off_loop(exchange.broken, error)
+        raise
+    return begun[0]
+
+
+async def _off_loop(work: Callable[..., Any], *args: Any) -> None:
     """Do blocking work in a thread; a cancelled task waits for it, for it may be in the log."""
     import anyio
 
     with anyio.CancelScope(shield=True):
-        return await anyio.to_thread.run_sync(work, *args)
+        in_thread = anyio.to_thread.run_sync(work, *args)
+        if not _in_asyncio():
+            await in_thread
+        else:
+            # The scope holds off anyio's own cancellations alone, not those of asyncio's tasks.
+            await finished(asyncio.ensure_future(in_thread))
+
+
+def _in_asyncio() -> bool:
+    try:
+        return asyncio.current_task() is not None
+    except RuntimeError:
+        return False
 
 
 class Tap:

@@ -15,7 +15,7 @@ from sawlog.work.offloop import OffLoop
 from sawlog.work.reply import Reply
 from sawlog.work.step import Step
 from sawlog.work.streamexchange import AsyncOpened, Opened, aopen_stream
-from sawlog.work.streaming import StreamRecord, must_stream
+from sawlog.work.streaming import StreamRecord, cause_of, must_stream
 
 
 class AsyncStep:
@@ -195,4 +195,4 @@ class AsyncReplyStream:
             return
         failed = await self._off_loop(self._live[1].interrupt, error)
         if failed is not None and isinstance(error, Exception):
-            raise failed from error
+            raise failed from cause_of(self._step, error)

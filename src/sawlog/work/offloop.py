@@ -24,13 +24,19 @@ class OffLoop:
         what it wrote is known."""
         run = partial(contextvars.copy_context().run, partial(work, *args, **kwargs))
         done: asyncio.Future[T] = asyncio.get_running_loop().run_in_executor(self._executor, run)
-        try:
-            return await asyncio.shield(done)
-        except asyncio.CancelledError as cancelled:
-            while not done.done():
-                try:
-                    await asyncio.wait([done])
-                except asyncio.CancelledError:
-                    continue  # once is enough: it goes on below, when the work is done
-            failed = None if done.cancelled() else done.exception()
-            raise cancelled from failed
+        return await finished(done)
+
+
+async def finished(done: asyncio.Future[T]) -> T:
+    """What a future gives. A cancelled caller waits for it all the same, and is cancelled then;
+    what the work raised is the cause."""
+    try:
+        return await asyncio.shield(done)
+    except asyncio.CancelledError as cancelled:
+        while not done.done():
+            try:
+                await asyncio.wait([done])
+            except asyncio.CancelledError:
+                continue  # once is enough: it goes on below, when the work is done
+        failed = None if done.cancelled() else done.exception()
+        raise cancelled from failed

@@ -24,6 +24,7 @@ from sawlog.store.events.steps import (
     AttemptRunning,
     AttemptSent,
     PacketBuilt,
+    PacketRecorded,
 )
 from sawlog.store.log import Log
 from sawlog.work.believing import believed
@@ -116,7 +117,7 @@ def _cut(
             continue
         content = decoded(stored, log.registry).content
         match content:
-            case PacketBuilt():
+            case PacketBuilt() | PacketRecorded():
                 packet, since, live = stored.id.hex(), stored.seq, who.lives(stored.fence)
             case AttemptSent():
                 stands = "sent"

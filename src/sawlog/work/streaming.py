@@ -37,6 +37,10 @@ class Streaming(Protocol):
         """True when the packet asks for a stream."""
         ...
 
+    def clean(self, text: str) -> str:
+        """The text without the client's keys."""
+        ...
+
     def settled(self, parsed: Answered, status: int, body: bytes) -> Reply:
         """Log a reply."""
         ...
@@ -129,8 +133,9 @@ class StreamRecord:
         reply = step.settled(found, self._status, b"")
         if found.fault is not None:
             raise AttemptFailed(
-                f"the provider failed in mid-stream ({found.fault.kind}): {found.fault.message}; "
-                "what had come is in the log as an interrupted reply",
+                f"the provider failed in mid-stream ({found.fault.kind}): "
+                f"{step.clean(found.fault.message)}; what had come is in the log as an "
+                "interrupted reply",
                 kind=found.fault.kind,
                 status=found.fault.status,
                 request_id=found.fault.request_id,
@@ -207,4 +212,10 @@ class ReplyStream:
             return
         failed = self._live[1].interrupt(error)
         if failed is not None and isinstance(error, Exception):
-            raise failed from error
+            raise failed from cause_of(self._step, error)
+
+
+def cause_of(step: Streaming, error: Exception) -> Exception | None:
+    """The error as a cause to show; None when its words hold a key."""
+    said = f"{error} {error!r} {getattr(error, 'body', '')}"
+    return error if step.clean(said) == said else None
