@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sawlog.cli import place
-from sawlog.cli.options import Json
+from sawlog.cli.options import Json, Wait
 from sawlog.cli.output import counted, note, say
 from sawlog.cli.quick import whole_number
 
 if TYPE_CHECKING:
+    import asyncio
+
     from sawlog.agentlog import AgentLog
     from sawlog.proxy.keeping import Tally
     from sawlog.proxy.server import Proxy
@@ -57,6 +59,7 @@ def proxy(
     openai: OpenaiOption = "",
     deepseek: DeepseekOption = "",
     no_strict: NoStrict = False,
+    wait: Wait = "0",
     as_json: Json = False,
 ) -> None:
     """Listen for requests to models, pass each on as it is, and record what was said.
@@ -81,7 +84,7 @@ def proxy(
     check_installed()
     from sawlog.proxy.upstreams import upstreams, variables
 
-    number = whole_number("--port", port)
+    number, seconds = whole_number("--port", port), whole_number("--wait", wait)
     _check_port(number)
     given = {"anthropic": anthropic, "openai": openai, "deepseek": deepseek}
     known = upstreams(given)
@@ -94,6 +97,7 @@ def proxy(
     }
 
     async def listening(one: Proxy) -> int:
+        told_to_end = _told_to_end()
         if as_json:
             places = {each.provider.name: each.origin + each.path for each in known}
             told = {"url": one.url, "session": one.tally.first, "upstreams": places}
@@ -108,10 +112,13 @@ def proxy(
                 f"warning: whoever reaches {listen} can send requests through this proxy, and "
                 "read nothing of the log; keys cross the network as plain text"
             )
-        await _until_told()
+        await told_to_end.wait()
         return 0
 
-    _told(_recording(place.writing(context), session, "proxy", options, listening)[1], as_json)
+    _told(
+        _recording(place.writing(context), session, "proxy", options, seconds, listening)[1],
+        as_json,
+    )
 
 
 def run(
@@ -124,6 +131,7 @@ def run(
     openai: OpenaiOption = "",
     deepseek: DeepseekOption = "",
     no_strict: NoStrict = False,
+    wait: Wait = "0",
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not say what was recorded.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Say what was recorded as JSON, on stderr.")
@@ -157,9 +165,10 @@ def run(
         return await running.run(command, running.environment(os.environ, one.url))
 
     options: dict[str, Any] = {"known": known, "strict": not no_strict}
+    seconds = whole_number("--wait", wait)
     log = place.writing(context)
     try:
-        status, tally = _recording(log, session, "run", options, behind)
+        status, tally = _recording(log, session, "run", options, seconds, behind)
     except FileNotFoundError as error:
         raise typer.Exit(_not_run(command, "there is no such command", running.NOT_FOUND)) from (
             error
@@ -176,6 +185,7 @@ def _recording(
     session: str,
     kind: str,
     options: dict[str, Any],
+    wait: int,
     work: Callable[[Proxy], Awaitable[int]],
 ) -> tuple[int, Tally]:
     """Do some work while the proxy listens; gives what that gives, and what was recorded."""
@@ -192,15 +202,15 @@ def _recording(
         made = Proxy(log, first=first, say=note, **options)
         async with made:
             if session:
-                await made.open_first()
+                await made.open_first(wait)
             given = await work(made)
         return given, made.tally
 
     return asyncio.run(doing())
 
 
-async def _until_told() -> None:
-    """Wait for SIGINT or SIGTERM."""
+def _told_to_end() -> asyncio.Event:
+    """What SIGINT and SIGTERM set from here on."""
     import asyncio
     import signal
 
@@ -208,7 +218,7 @@ async def _until_told() -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, told.set)
-    await told.wait()
+    return told
 
 
 def _told(tally: Tally, as_json: bool) -> None:

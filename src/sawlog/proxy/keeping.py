@@ -55,7 +55,7 @@ class Keeping:
         self._counting = threading.Lock()
         self._recorded = self._broke = self._passed = 0
 
-    def open(self, name: str) -> Conversations:
+    def open(self, name: str, wait: float = 0.0) -> Conversations:
         """The conversations of a session, new or continued, whose lease is held from here on.
 
         Raises Leased when another process drives it, ConfigError for what is no name.
@@ -65,7 +65,7 @@ class Keeping:
             found = self._named.pop(name, None)
             if found is None:
                 session = self._log.session(name)
-                session.acquire()
+                session.acquire(wait=wait)
                 found = session, Conversations(session, strict=self.strict)
             self._named[name] = found
             self._let_go()

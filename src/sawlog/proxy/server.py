@@ -81,9 +81,12 @@ class Proxy:
         await self._client.aclose()
         await asyncio.get_running_loop().run_in_executor(None, self._keeping.close)
 
-    async def open_first(self) -> None:
-        """Take the lease of the first session now, not with the first request. Raises Leased."""
-        await self._keeping.off_loop(self._keeping.open, self._keeping.first)
+    async def open_first(self, wait: float = 0.0) -> None:
+        """Take the lease of the first session now, not with the first request.
+
+        `wait` (seconds) is for another owner's lease to end. Raises Leased.
+        """
+        await self._keeping.off_loop(self._keeping.open, self._keeping.first, wait)
 
     @property
     def port(self) -> int:
