@@ -156,6 +156,22 @@ def test_the_page_on_selection_runs_as_it_stands(
     _are_sound("fix-refund")
 
 
+def test_the_page_on_models_runs_as_it_stands(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    names = run("models")
+    assert capsys.readouterr().out == "The names of all services, one after the other.Four."
+    sessions = ("ports", "names", "tales", "nightly-17")
+    with sawlog.open("agent.db") as log:
+        logged = [(step, one) for one in sessions for step in log.read(one).steps]
+        arrived = [step.packet.body for step, one in logged if (one, step.number) not in ELSEWHERE]
+    # A rate limit was answered by the same bytes again.
+    assert arrived == [body for at, body in enumerate(names["bodies"]) if at != 1]
+    _are_sound(*sessions)
+
+
+ELSEWHERE = (("ports", 4), ("ports", 5))
+"""Steps of the page on models whose bytes the page does not send to the fake provider."""
+
+
 def test_the_page_on_tools_runs_as_it_stands(run: Run) -> None:
     assert b"absolute paths lead into" in run("tools")["bodies"][1]
     _are_sound("deploying")
