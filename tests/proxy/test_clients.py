@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import anthropic
+import httpx
 import openai
 import pytest
 
@@ -23,12 +24,19 @@ from tests.recorder.programs import APIS, Program, script
 KEY = "sk-this-is-nobodys-key-0123456789"
 
 
+VARIABLES = {
+    "anthropic": "ANTHROPIC_BASE_URL",
+    "openai-chat": "OPENAI_BASE_URL",
+    "openai-responses": "OPENAI_BASE_URL",
+    "deepseek-chat": "DEEPSEEK_BASE_URL",
+}
+
+
 def client(api: str, variables: dict[str, str], *, is_async: bool = False) -> Any:
     """The official client of an API, told of the proxy as a program would be."""
-    name = {"anthropic": "ANTHROPIC", "deepseek-chat": "DEEPSEEK"}.get(api, "OPENAI")
     options: dict[str, Any] = {
         "api_key": KEY,
-        "base_url": variables[f"{name}_BASE_URL"],
+        "base_url": variables[VARIABLES[api]],
         "max_retries": 0,
     }
     if api == "anthropic":
@@ -61,15 +69,9 @@ def test_what_arrives_is_what_was_sent_and_what_the_log_holds(
     store = tmp_path / "s.db"
     direct = FakeProvider(script(stream=stream))
     with direct:
-        name = "ANTHROPIC" if api == "anthropic" else "OPENAI"
-        talk = Program(api, client(api, {f"{name}_BASE_URL": direct.base_url(api)} | {
-            "DEEPSEEK_BASE_URL": direct.url}), stream=stream)  # fmt: skip
-        talk.turn()
-        talk.turn()
+        talk(api, dict.fromkeys(VARIABLES.values(), direct.base_url(api)), stream)
     with FakeProvider(script(stream=stream)) as fake, proxied(store, fake.url) as proxy:
-        through = Program(api, client(api, proxy.variables), stream=stream)
-        through.turn()
-        through.turn()
+        talk(api, proxy.variables, stream)
         told = proxy.end()
     assert fake.bodies() == direct.bodies()
     assert packets(store) == fake.bodies()
@@ -78,12 +80,50 @@ def test_what_arrives_is_what_was_sent_and_what_the_log_holds(
     assert KEY.encode() not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
 
 
+def talk(api: str, variables: dict[str, str], stream: bool) -> None:
+    """Two turns of a conversation."""
+    with client(api, variables) as sdk:
+        program = Program(api, sdk, stream=stream)
+        program.turn()
+        program.turn()
+
+
+PATHS = {
+    "anthropic": "/v1/messages",
+    "openai-chat": "/chat/completions",
+    "openai-responses": "/responses",
+    "deepseek-chat": "/chat/completions",
+}
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_the_bytes_of_a_stream_are_those_that_the_provider_sends(tmp_path: Path, api: str) -> None:
+    """However they are cut."""
+    said = [{"role": "user", "content": "hi"}]
+    body = {"model": "m", "max_tokens": 9, "stream": True, "messages": said}
+    if api == "openai-responses":
+        body = {"model": "m", "stream": True, "input": said}
+    headers = {"x-api-key": KEY, "authorization": f"Bearer {KEY}"}
+    headers["anthropic-version"] = "2023-06-01"
+
+    def raw(base: str) -> bytes:
+        response = httpx.post(base + PATHS[api], json=body, headers=headers, trust_env=False)
+        assert response.status_code == 200, response.text
+        return response.content
+
+    with FakeProvider(script(stream=True)) as fake, proxied(tmp_path / "s", fake.url) as proxy:
+        through = raw(proxy.variables[VARIABLES[api]])
+    with FakeProvider(script(stream=True)) as fake:
+        direct = raw(fake.base_url(api))
+    assert through == direct and len(direct) > 500
+
+
 def test_the_clients_own_headers_arrive_but_those_of_the_connection(tmp_path: Path) -> None:
     """Names, values and order of headers are those that the client sends without a proxy."""
 
     def headers(url: str) -> list[tuple[str, str]]:
-        sdk = anthropic.Anthropic(api_key=KEY, base_url=url, max_retries=0)
-        sdk.messages.create(
+        with anthropic.Anthropic(api_key=KEY, base_url=url, max_retries=0) as sdk:
+            sdk.messages.create(
             model="m", max_tokens=5, messages=[{"role": "user", "content": "hi"}],
             extra_headers={"X-Trace": "a b;c", "Anthropic-Beta": "one"},
         )  # fmt: skip
@@ -133,14 +173,14 @@ def test_a_stream_that_is_left_is_kept_so_far_and_the_conversation_goes_on(
     store = tmp_path / "s.db"
     text = "word " * 20_000
     with FakeProvider([Reply(text), Reply("fine")]) as fake, proxied(store, fake.url) as proxy:
-        sdk = client("anthropic", proxy.variables)
-        first = [{"role": "user", "content": "go"}]
-        given: dict[str, Any] = {"model": "m", "max_tokens": 9000}
-        with sdk.messages.stream(messages=first, **given) as stream:
-            for event in stream:
-                if event.type == "text":
-                    break
-        sdk.messages.create(messages=[*first, {"role": "user", "content": "again"}], **given)
+        with client("anthropic", proxy.variables) as sdk:
+            first = [{"role": "user", "content": "go"}]
+            given: dict[str, Any] = {"model": "m", "max_tokens": 9000}
+            with sdk.messages.stream(messages=first, **given) as stream:
+                for event in stream:
+                    if event.type == "text":
+                        break
+            sdk.messages.create(messages=[*first, {"role": "user", "content": "again"}], **given)
         told = proxy.end()
     assert told == {"recorded": 2, "broke": 1, "passed": 0, "sessions": 1, "first": "s"}
     with open_log(str(store)) as log:
@@ -152,11 +192,11 @@ def test_a_client_chooses_the_session_by_a_header(tmp_path: Path) -> None:
     store = tmp_path / "s.db"
     with FakeProvider(always("hi")) as fake, proxied(store, fake.url) as proxy:
         for name in ("one", "two", "one"):
-            sdk = client("openai-chat", proxy.variables)
-            sdk.chat.completions.create(
-                model="m", messages=[{"role": "user", "content": name}],
-                extra_headers={"X-Sawlog-Session": name},
-            )  # fmt: skip
+            with client("openai-chat", proxy.variables) as sdk:
+                sdk.chat.completions.create(
+                    model="m", messages=[{"role": "user", "content": name}],
+                    extra_headers={"X-Sawlog-Session": name},
+                )  # fmt: skip
         assert all("x-sawlog-session" not in one.headers for one in fake.requests)
         told = proxy.end()
     assert (told["recorded"], told["sessions"]) == (3, 3)  # `s` was asked for, and holds nothing

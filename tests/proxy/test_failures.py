@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import socket
+import sqlite3
 import time
 from pathlib import Path
 from typing import Any
@@ -140,6 +142,32 @@ def test_what_cannot_be_recorded_does_not_leave(tmp_path: Path) -> None:
                 told = proxy.end()
     assert (told["recorded"], told["passed"]) == (0, 1)
     assert len(fake.requests) == 2
+
+
+def test_an_answer_that_cannot_be_recorded_has_no_end_for_the_client(tmp_path: Path) -> None:
+    """The lease went to another one meanwhile. What came is not taken for the whole."""
+    store = tmp_path / "s.db"
+    late = Streamed(Reply("one two three four"), faults=[Stall(At(events=4), 2)])
+    with FakeProvider([late]) as fake, proxied(store, fake.url) as proxy:
+        with socket.create_connection(("127.0.0.1", proxy.port), timeout=20) as connection:
+            connection.sendall(ask(stream=True))
+            got = connection.recv(65536)
+            with contextlib.closing(sqlite3.connect(store)) as database, database:
+                database.execute("UPDATE sessions SET fence = fence + 1, owner = 'another'")
+            while piece := connection.recv(65536):
+                got += piece
+        proxy.process.terminate()
+        _, err = proxy.process.communicate(timeout=60)
+    assert b"message_stop" not in got and not got.endswith(b"0\r\n\r\n")
+    assert b"an answer could not be recorded" in err
+
+
+def test_it_ends_though_a_client_sends_half_a_request(tmp_path: Path) -> None:
+    with proxied(tmp_path / "s.db", "http://127.0.0.1:9") as proxy:
+        with socket.create_connection(("127.0.0.1", proxy.port), timeout=20) as connection:
+            connection.sendall(ask()[:-5])
+            time.sleep(0.2)
+            assert proxy.end()["recorded"] == 0
 
 
 def test_killed_in_mid_stream_recovery_names_the_attempt(tmp_path: Path) -> None:

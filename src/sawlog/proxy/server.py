@@ -17,6 +17,9 @@ from sawlog.proxy.upstreams import Elsewhere, Upstream, check_host, place
 from sawlog.proxy.wire import Line
 from sawlog.store.errors import ConfigError
 
+_PATIENCE = 2.0
+"""Seconds that clients have at the end to take what was sent to them."""
+
 _CONNECT = 30.0
 """Seconds until a provider takes a connection. How long an answer may take the client decides."""
 
@@ -47,7 +50,7 @@ class Proxy:
         self._say = say
         self._keeping = Keeping(log, first, strict=strict, say=say)
         self._closing = asyncio.Event()
-        self._lines: set[asyncio.Task[None]] = set()
+        self._lines: dict[asyncio.Task[None], Line] = {}
         self._server: asyncio.Server | None = None
         self._client: httpx.AsyncClient | None = None
         self._passing: Passing | None = None
@@ -76,7 +79,12 @@ class Proxy:
         self._server.close()
         self._closing.set()
         if self._lines:
-            await asyncio.wait(self._lines)
+            waiting = (await asyncio.wait(self._lines, timeout=_PATIENCE))[1]
+            for task in waiting:
+                # Its client sends or reads nothing, and would be waited for without an end.
+                self._lines[task].abort()
+            if waiting:
+                await asyncio.wait(waiting)
         await self._server.wait_closed()
         await self._client.aclose()
         await asyncio.get_running_loop().run_in_executor(None, self._keeping.close)
@@ -110,8 +118,7 @@ class Proxy:
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._lines.add(task)
-        line = Line(reader, writer)
+        line = self._lines[task] = Line(reader, writer)
         try:
             await self._serve(line)
         except ConnectionError:
@@ -122,8 +129,8 @@ class Proxy:
             self._say(f"a connection ended by a fault of the proxy: {type(error).__name__}")
             line.cut()
         finally:
-            self._lines.discard(task)
             await line.close()
+            del self._lines[task]
 
     async def _serve(self, line: Line) -> None:
         while not self._closing.is_set():

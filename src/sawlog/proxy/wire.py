@@ -36,7 +36,7 @@ class Line:
         self.gone = asyncio.Event()
         self.started = False
         """True when the head of the answer has left."""
-        self.local = str(writer.get_extra_info("sockname")[0])
+        self.local = str((writer.get_extra_info("sockname") or ("",))[0])
 
     # --- what comes -------------------------------------------------------------------------------
 
@@ -139,8 +139,12 @@ class Line:
     def cut(self) -> None:
         """Break the connection off, so that the client cannot take what it got for the whole."""
         if self._h11.their_http_version == b"1.0":
-            self._writer.transport.abort()  # there the end of the connection is that of the body
+            self.abort()  # there the end of the connection is that of the body
         self._writer.close()
+
+    def abort(self) -> None:
+        """Drop the connection with all that has not left."""
+        self._writer.transport.abort()
 
     async def close(self) -> None:
         """Close the connection, after what was sent has left."""
