@@ -1,9 +1,9 @@
 """The HTTP libraries' own transports, watched: who is in force sees a request before it leaves.
 
-Two may take part: one that records an exchange, and inside of it one that answers in the network's
-place. What looks for them stands in the transports of `httpx` and `httpx2`, and is put there when
-the first of them begins. Who is in force is a context variable: tasks inherit it, other tasks and
-threads know nothing of it; unless it was begun for all, which holds where no other is in force.
+First come those that record an exchange, inside of them one that answers in the network's place.
+What looks for them stands in the transports of `httpx` and `httpx2`, and is put there when the
+first of them begins. Who is in force is a context variable: tasks inherit it, other tasks and
+threads know nothing of it. Beside it there may be one that was begun for all.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import threading
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import wraps
+from functools import partial, wraps
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -38,16 +38,18 @@ class Watcher(Protocol):
 
 
 class Slot:
-    """Room for one watcher at a time in each context."""
+    """Room for one watcher in each context, and for one that is there for all."""
 
     def __init__(self, name: str) -> None:
         self._own: ContextVar[Watcher | None] = ContextVar(name, default=None)
         self._all: list[Watcher] = []
 
     @property
-    def watcher(self) -> Watcher | None:
-        """Who is in force here."""
-        return self._own.get() or (self._all[-1] if self._all else None)
+    def watchers(self) -> list[Watcher]:
+        """Who is in force here: that of the context first, then the last one begun for all."""
+        own = self._own.get()
+        found = [] if own is None else [own]
+        return [*found, *(one for one in self._all[-1:] if one is not own)]
 
     @contextmanager
     def held(self, watcher: Watcher) -> Generator[None]:
@@ -60,7 +62,7 @@ class Slot:
             self._own.reset(token)
 
     def begin(self, watcher: Watcher) -> None:
-        """Let it be in force wherever no other is, until `end`. Raises ConfigError as `held`."""
+        """Let it be in force everywhere until `end`. Raises ConfigError as `held`."""
         watch()
         self._all.append(watcher)
 
@@ -98,23 +100,23 @@ def _watch(name: str) -> bool:
     return True
 
 
+def _in_force() -> list[Watcher]:
+    """All that take part in an exchange, the outermost first; of those who answer only one does."""
+    return [*RECORDING.watchers, *ANSWERING.watchers[:1]]
+
+
 def _watch_sync(library: Any) -> None:
     leave = library.HTTPTransport.handle_request
 
     @wraps(leave)
     def handle_request(self: Any, request: Any) -> Any:
-        name = _client(request)
+        def through(watcher: Watcher, inner: Send) -> Send:
+            return lambda one: watcher.handle(library, one, _client(one), inner)
 
-        def send(one: Any) -> Any:
-            answering = ANSWERING.watcher
-            if answering is None:
-                return leave(self, one)
-            return answering.handle(library, one, name, lambda it: leave(self, it))
-
-        recording = RECORDING.watcher
-        return (
-            send(request) if recording is None else recording.handle(library, request, name, send)
-        )
+        send: Send = partial(leave, self)
+        for watcher in reversed(_in_force()):
+            send = through(watcher, send)
+        return send(request)
 
     library.HTTPTransport.handle_request = handle_request
 
@@ -124,18 +126,13 @@ def _watch_async(library: Any) -> None:
 
     @wraps(leave)
     async def handle_async_request(self: Any, request: Any) -> Any:
-        name = _client(request)
+        def through(watcher: Watcher, inner: AsyncSend) -> AsyncSend:
+            return lambda one: watcher.ahandle(library, one, _client(one), inner)
 
-        async def send(one: Any) -> Any:
-            answering = ANSWERING.watcher
-            if answering is None:
-                return await leave(self, one)
-            return await answering.ahandle(library, one, name, lambda it: leave(self, it))
-
-        recording = RECORDING.watcher
-        if recording is None:
-            return await send(request)
-        return await recording.ahandle(library, request, name, send)
+        send: AsyncSend = partial(leave, self)
+        for watcher in reversed(_in_force()):
+            send = through(watcher, send)
+        return await send(request)
 
     library.AsyncHTTPTransport.handle_async_request = handle_async_request
 

@@ -100,12 +100,13 @@ def beside(path: Path, number: int) -> Path:
 
 def _beside(path: Path) -> Iterator[Path]:
     number = 2
-    while (other := beside(path, number)).is_file() and _exported(other):
+    while (other := beside(path, number)).is_file() and exported(other):
         yield other
         number += 1
 
 
-def _exported(path: Path) -> bool:
+def exported(path: Path) -> bool:
+    """True of a file that says that it is an export."""
     with path.open("rb") as opened:
         return is_export(opened.read(64))
 
