@@ -60,7 +60,7 @@ class Exchange:
                 return
             if self._stream is None and not self._whole:
                 if is_stream(self._status, self._headers, data):
-                    self._stream = assembler(self._api), self._status, self._headers
+                    self._stream = self._begun_stream()
             if self._stream is not None:
                 self._stream[0].feed(data)
             else:
@@ -95,6 +95,9 @@ class Exchange:
         """The class of the newest refusal; empty for none."""
         return self._attempts.refusal
 
+    def _begun_stream(self) -> tuple[Assembler, int, Mapping[str, str]]:
+        return assembler(self._api), self._status, self._headers
+
     def _settle(self, *, closed: bool, error: BaseException | None) -> None:
         with self._lock:
             if self._done:
@@ -110,6 +113,9 @@ class Exchange:
 
     def _log(self, closed: bool, error: BaseException | None) -> Kept | None:
         found: Answered | RefusedReply | Running
+        if self._stream is None and not self._whole and not closed:
+            if is_stream(self._status, self._headers, b""):
+                self._stream = self._begun_stream()  # its head came, and nothing behind it
         if self._stream is not None:
             found = reply_of(self._stream[0].result(closed=closed), self._status, self._headers)
         elif closed or self._status >= 300:
