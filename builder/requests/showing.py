@@ -97,7 +97,7 @@ def _item(given: dict[str, str], source: str) -> Iterator[Shown]:
 def _message(role: str, given: dict[str, str]) -> Iterator[Shown]:
     content = given.get("content", "null")
     text = string(content)
-    if _text(given, "reasoning_content"):
+    if given.get("reasoning_content", "null") != "null":
         yield Shown(role, "bound", given["reasoning_content"])
     if text:
         yield Shown(role, "", text)

@@ -93,7 +93,7 @@ class Teller:
     def _payload(self, content: Payload) -> str:
         match content:
             case talk.MessageAssistant() if content.interrupted:
-                return f"{self.parts(content.parts)} [interrupted: the reply broke off here]"
+                return f"[interrupted] {self.parts(content.parts)}"
             case talk.MessageUser() | talk.MessageSystem() | talk.MessageAssistant():
                 return self.parts(content.parts)
             case world.ObservationRecorded():
@@ -249,8 +249,7 @@ class Teller:
             like = decoded_at(self._log, self._session, content.like)
             url = self.text(like.url) if isinstance(like, steps.AttemptSent) else ""
         if not url:
-            whose = {"caller": "received by the caller", "": ""}
-            by = whose.get(content.client, f"through {content.client}")
+            by = "received by the caller" if content.client == "caller" else "through a function"
         else:
             by = f"to {url} by {content.client or 'a client that is not named'}"
         return f"attempt {content.number} {by}".rstrip()
