@@ -109,8 +109,15 @@ def fold(state: State, event: Event) -> State:
             return _packet(state, event, content)
         case PacketRecorded():
             # It settles nothing: another program chose what it shows. Its step is under way.
+            written = content.origin == "rewritten" and event.step == state.open_step
             return replace(
-                state, began=True, open_step=event.step, attempts=0, unsettled=0, current=None
+                state,
+                began=True,
+                open_step=event.step,
+                attempts=0,
+                unsettled=0,
+                # A packet of ours, written again by a client: what it binds is what it was.
+                current=state.current if written else None,
             )
         case AttemptSent() if event.step == state.open_step:
             return replace(state, attempts=content.number, unsettled=content.number)

@@ -97,3 +97,46 @@ def test_a_reply_that_the_caller_brings_leaves_its_packet_unconfirmed(log: Agent
         s.user("hello")
         next_step(s, "anthropic").answer(message())
     assert log.read("task").steps[1].sent == "unconfirmed"
+
+
+@pytest.mark.parametrize("api", ["anthropic", "openai-chat", "openai-responses"])
+def test_a_packet_that_a_client_writes_again_is_rewritten(log: AgentLog, api: str) -> None:
+    """The caller gives the client the packet's values, and the client makes bytes of its own."""
+    with FakeProvider([Reply("I look."), Reply("Done.")]) as fake:
+        with log.session("task") as s, client_of(api, fake) as client:
+            sawlog.record(client, session=s)
+            s.system("You fix bugs.")
+            s.user("hello")
+            most = "max_output_tokens" if api == "openai-responses" else "max_tokens"
+            step = s.step(api, model="test-model", params=f'{{"{most}":1e2}}')
+            values = {**json.loads(step.body), most: 100}
+            create(client, api)(**values)
+            s.user("go on")
+            assert next_step(s, api).send(client).text == "Done."
+        received = [request.body for request in fake.requests]
+    recorded = sound(log, "task")
+    built = recorded.built(step.number)
+    again = recorded.steps[step.number]
+    assert again.packet.body == received[0] != built.body == step.body
+    assert (again.sent, again.outcome) == ("rewritten", "completed")
+    assert again.diff(step.number) and again.packet.origin == "recorded"
+    last = recorded.steps[step.number + 1]
+    assert last.packet.body == received[1] and last.sent == "exact"
+    assert b"I look." in received[1]
+
+
+def create(client: Any, api: str) -> Any:
+    if api == "anthropic":
+        return client.messages.create
+    return client.responses.create if api == "openai-responses" else client.chat.completions.create
+
+
+def test_a_packet_whose_bytes_a_recorded_client_sends_is_exact(log: AgentLog) -> None:
+    with FakeProvider([Reply("Done.")]) as fake, log.session("task") as s:
+        with sawlog.record(httpx.Client(base_url=fake.url), session=s) as client:
+            s.user("hello")
+            step = next_step(s, "openai-chat")
+            client.post("/v1/chat/completions", content=step.body)
+    recorded = sound(log, "task")
+    assert recorded.steps[1].sent == "exact" and recorded.steps[1].outcome == "completed"
+    assert "packet.recorded" not in [event.type for event in recorded.events()]

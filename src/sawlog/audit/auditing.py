@@ -13,6 +13,7 @@ from sawlog.audit.holding import shown
 from sawlog.audit.recorded import RecordedStep
 from sawlog.audit.steppacket import StepPacket
 from sawlog.builder.packet import Entry, entry_bytes
+from sawlog.builder.requests.reading import read_body
 
 
 def told(entry: Entry) -> Told:
@@ -34,8 +35,11 @@ def diff(old: RecordedStep, new: RecordedStep) -> list[Change]:
     Header values (model, parameters, profile, renderer) come first, as entries of kind `header`.
     Requests that another program built have their sections in any order and each text as their API
     spells it: against a packet of ours or of another API, what is an event of the log is compared
-    as that event, and sections are always compared in one order.
+    as that event, and sections are always compared in one order. A step against itself: what a
+    client that wrote the packet again changed in its bytes.
     """
+    if old.session.id == new.session.id and old.number == new.number:
+        return rewritten(old) if old.session.is_rewritten(old.number) else []
     before, after = old.packet, new.packet
     changes: list[Change] = []
     for name in _headers(before, after):
@@ -64,6 +68,47 @@ def diff(old: RecordedStep, new: RecordedStep) -> list[Change]:
                 )
             )
     return changes
+
+
+def rewritten(step: RecordedStep) -> list[Change]:
+    """What a client changed that wrote the step's packet again, part by part as spelled."""
+    built, sent = step.session.built(step.number), step.packet
+    was, now = _parts(built), _parts(sent)
+    changes: list[Change] = []
+    if [name for name, _ in was] != [name for name, _ in now] and sorted(was) == sorted(now):
+        order = ", ".join(name for name, _ in now)
+        changes.append(Change("changed", -1, -1, (), (_header("order", order),)))
+    matcher = difflib.SequenceMatcher(None, sorted(was), sorted(now), autojunk=False)
+    for op, a, b, c, d in matcher.get_opcodes():
+        if op != "equal":
+            changes.append(
+                Change(
+                    {"insert": "added", "delete": "removed", "replace": "changed"}[op],
+                    -1,
+                    -1,
+                    tuple(_header(*one) for one in sorted(was)[a:b]),
+                    tuple(_header(*one) for one in sorted(now)[c:d]),
+                )
+            )
+    if not changes:
+        changes.append(
+            Change("changed", -1, -1, (_header("spacing", built.body.decode("utf-8", "replace")),),
+                   (_header("spacing", sent.body.decode("utf-8", "replace")),))
+        )  # fmt: skip
+    return changes
+
+
+def _parts(packet: StepPacket) -> list[tuple[str, str]]:
+    """The members of a request, those that are lists element by element, each as it is spelled."""
+    body = read_body(packet.header.api, packet.request.body)
+    if body is None:
+        return [("body", packet.request.body.decode("utf-8", "replace"))]
+    found = [(one.key, name, body.text[one.start : one.end]) for name, one in body.members.items()]
+    counts: dict[str, int] = {}
+    for piece in body.pieces:
+        at = counts[piece.member] = counts.get(piece.member, -1) + 1
+        found.append((piece.start, f"{piece.member}[{at}]", body.source(piece)))
+    return [(name, source) for _, name, source in sorted(found)]
 
 
 def _headers(before: StepPacket, after: StepPacket) -> tuple[str, ...]:

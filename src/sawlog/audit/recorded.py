@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from sawlog.builder.trace import Trace
     from sawlog.work.plan import Plan
 
+_BEHIND = 256
+"""Events between a packet and the request that a client made of it, at most."""
+
 _KNOWN = 16
 """States at rewinds that a reading keeps, so that the next one goes on from there."""
 
@@ -257,6 +260,27 @@ class Recorded:
             return self._replayed(event)
         before = self.place(step)
         return self.reconstructed(before, model=self._foreign_model(step, before + 1))
+
+    def is_rewritten(self, step: int) -> bool:
+        """True of a step whose packet a client wrote again before it left."""
+        event = self.packet_event(step)
+        content = event.content if event is not None else None
+        return isinstance(content, PacketRecorded) and content.origin == "rewritten"
+
+    def built(self, step: int) -> StepPacket:
+        """The packet of a step as sawlog built it, also where a client wrote it again.
+
+        Raises NoStep when sawlog built none.
+        """
+        event = self.packet_event(step)
+        if event is not None and isinstance(event.content, PacketRecorded):
+            # It stands right behind, but for what others appended in between.
+            before = [*self.as_stored(max(0, event.seq - 1 - _BEHIND), event.seq - 1)]
+            ours = (one for one in reversed(before) if isinstance(one.content, PacketBuilt))
+            event = next((one for one in ours if one.step == step), None)
+        if event is None or not isinstance(event.content, PacketBuilt):
+            raise NoStep(f"sawlog built no packet for step {step}")
+        return self._replayed(event)
 
     def _foreign_model(self, step: int, place: int) -> str:
         """The model that an import's own file names for a step; empty when it names none."""

@@ -42,6 +42,8 @@ def sent(session: Recorded, step: int) -> str:
                 return "edited"
     if leans(body):
         return "held"
+    if session.is_rewritten(step):
+        return "rewritten"
     if packet.origin == "built" and clients and clients[-1] == "caller":
         return "unconfirmed"
     return "exact"

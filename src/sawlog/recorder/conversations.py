@@ -46,8 +46,11 @@ class Conversations:
     def sent(self, asked: Asked) -> Exchange | None:
         """Record a request that is about to leave; durable when this returns.
 
-        None where it could not be recorded and is sent all the same.
+        None where it could not be recorded and is sent all the same, and where a step of the
+        session sends its own packet.
         """
+        if self._first.is_sending(asked.body):
+            return None  # a step of the session's own, which tells of its attempts itself
         body = read_body(asked.api, asked.body)
         try:
             with self._lock:

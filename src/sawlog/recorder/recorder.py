@@ -19,7 +19,7 @@ from sawlog.builder.render.wire import before_body
 from sawlog.builder.requests.cutting import Body, text_of_body
 from sawlog.builder.requests.quoting import quotable
 from sawlog.builder.requests.reading import body_at
-from sawlog.builder.requests.spans import LEAST, Listed, texts_of, written
+from sawlog.builder.requests.spans import LEAST, Listed, Span, texts_of, written
 from sawlog.builder.state import State
 from sawlog.recorder.alike import gists
 from sawlog.recorder.exchange import Exchange
@@ -39,6 +39,7 @@ from sawlog.store.events.steps import (
     StepFailed,
 )
 from sawlog.store.events.world import Tool, ToolsChanged
+from sawlog.store.jsonslices import SCANNER
 from sawlog.work.attempts import Attempts, Clean, Kept
 from sawlog.work.calling import tool_source
 from sawlog.work.dials import Dialled
@@ -151,6 +152,9 @@ class Recorder:
     # --- what a request says ----------------------------------------------------------------------
 
     def _append(self, asked: Asked, body: Body | None, state: State) -> Exchange:
+        built = self._built(state) if body is not None else None
+        if body is not None and built is not None and _same(built, asked, body):
+            return self._rewritten(built, asked, body, state)
         step = state.step + 1
         events = self._ends(state)
         news: News | None = None
@@ -170,19 +174,8 @@ class Recorder:
         seq = first + len(events)
         texts = texts_of(body) if body is not None else [text_of_body(asked.body)]
         spans, base, listing = written(texts, seq, self._list(state), known)
-        packet = PacketRecorded(
-            api=asked.api,
-            method=asked.method,
-            path=asked.path,
-            headers=asked.headers,
-            model=body.model if body is not None else "",
-            request=hashlib.sha256(
-                before_body(asked.method, asked.path, asked.headers) + asked.body
-            ).hexdigest(),
-            size=len(asked.body),
-            base=base,
-            spans=spans,
-        )
+        model = body.model if body is not None else ""
+        packet = _packet(asked, model, spans, base)
         event = self.session.new(packet, "recorder", step=step)
         self.session.record([*events, event], expected_seq=state.seq)
         assert event.id is not None
@@ -193,6 +186,30 @@ class Recorder:
             self._listed = listing
         self._known = {}
         attempts = Attempts(self.session, step, event.id.hex(), asked.api)
+        return Exchange(attempts, asked.api, self._settled, strict=self._strict)
+
+    def _built(self, state: State) -> bytes | None:
+        """The body of the packet of ours that waits to be sent; None when none does."""
+        if not state.open_step or state.sent_step != state.open_step or state.attempts:
+            return None
+        return self.session.built_body(state.open_step)
+
+    def _rewritten(self, built: bytes, asked: Asked, body: Body, state: State) -> Exchange:
+        """Record that a packet of ours leaves: as it was built, or as the client wrote it again."""
+        packet = self.session.window.event(state.sent_at).id
+        if built != asked.body:
+            seq = self.session.next_seq
+            spans, base, listing = written(texts_of(body), seq, self._list(state), self._known)
+            again = _packet(asked, body.model, spans, base, origin="rewritten")
+            event = self.session.new(again, "recorder", step=state.open_step)
+            self.session.record([event], expected_seq=state.seq)
+            assert event.id is not None
+            packet = event.id.hex()
+            self._body, self._listed = body, listing
+        # What the packet shows came by the session itself: the history is to be read from there.
+        self._mirror = self._system = self._tools = None
+        self._known = {}
+        attempts = Attempts(self.session, state.open_step, packet, asked.api)
         return Exchange(attempts, asked.api, self._settled, strict=self._strict)
 
     def _ends(self, state: State) -> list[NewEvent]:
@@ -303,6 +320,47 @@ class Recorder:
 
     def _new(self, payload: Payload, source: str, **options: Any) -> NewEvent:
         return self.session.new(payload, source, **options)
+
+
+def _packet(
+    asked: Asked, model: str, spans: tuple[Span, ...], base: int, origin: str = "recorded"
+) -> PacketRecorded:
+    before = before_body(asked.method, asked.path, asked.headers)
+    return PacketRecorded(
+        api=asked.api,
+        method=asked.method,
+        path=asked.path,
+        headers=asked.headers,
+        model=model,
+        request=hashlib.sha256(before + asked.body).hexdigest(),
+        size=len(asked.body),
+        base=base,
+        spans=spans,
+        origin=origin,
+    )
+
+
+def _same(built: bytes, asked: Asked, body: Body) -> bool:
+    """Whether a request is the packet that was built, written again by the client that sends it.
+
+    Clients order members anew, spell numbers otherwise, and add `stream` and members that are null.
+    """
+    if built == asked.body:
+        return True
+    ours = _members(text_of_body(built))
+    sent = _members(body.text)
+    added = {name for name, value in sent.items() if name not in ours and value is not None}
+    return added <= {"stream"} and all(
+        sent.get(name, value) == value for name, value in ours.items()
+    )
+
+
+def _members(text: str) -> dict[str, Any]:
+    try:
+        value: Any = SCANNER.decode(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
 
 
 class _Own:

@@ -80,6 +80,7 @@ class Session(Resolving, Shortening):
         self._streams: list[StreamRecord] = []
         self._leaving: list[Callable[[], None]] = []
         self.dials = Dials()
+        self._newest_step: Step | None = None
         self._log = log
         self._opened = opened
 
@@ -238,7 +239,18 @@ class Session(Resolving, Shortening):
         fallback = fallback_of.event_id if fallback_of is not None else ""
         asked = Asked(sending, fallback, allow_waiting, allow_missing)
         self._compact_when_due(self._stepper.rules_for(sending), sending.header)
-        return Step(self, *self._stepper.step(asked))
+        self._newest_step = Step(self, *self._stepper.step(asked))
+        return self._newest_step
+
+    def built_body(self, step: int) -> bytes | None:
+        """The body of that step's packet, if it is the newest that this handle built."""
+        newest = self._newest_step
+        return newest.body if newest is not None and newest.number == step else None
+
+    def is_sending(self, body: bytes) -> bool:
+        """True while a step of this handle sends these very bytes."""
+        newest = self._newest_step
+        return newest is not None and newest.under_way and newest.body == body
 
     def sending(self) -> None:
         """Raise NotEntered unless this handle may send; what a Step asks before bytes leave."""

@@ -129,6 +129,11 @@ class Step:
         return self.packet.request.body
 
     @property
+    def under_way(self) -> bool:
+        """True while an attempt to send it has no outcome yet."""
+        return self._attempts.open
+
+    @property
     def streams(self) -> bool:
         """True when the packet asks for a stream of events: built with `stream=True`."""
         return fields(self.packet.header.params).get("stream") == "true"
