@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -16,14 +16,17 @@ T = TypeVar("T")
 
 
 @contextmanager
-def replaying(session: Source, *, ignore: Collection[str] = ()) -> Generator[Player]:
+def replaying(
+    session: Source | Sequence[Source], *, ignore: Collection[str] = ()
+) -> Generator[Player]:
     """Answer from a recording what this block asks of models, through any official client.
 
-    `session` is a recorded session (`log.read(name)`), or a file that `sawlog export` wrote. The
-    n-th request has to say what the n-th recorded one says, item by item and parameter by
-    parameter; `ignore` are members of the body that may differ. Each gets the recorded reply:
-    whole as received, a stream told once more from what the log keeps of it, a refusal as it was,
-    a broken line as one. It holds in all threads and tasks of the process that are in no other.
+    `session` is a recorded session (`log.read(name)`), or a file that `sawlog export` wrote, or a
+    list of those, one for each conversation. The n-th request has to say what the n-th recorded one
+    says, item by item and parameter by parameter; `ignore` are members of the body that may differ.
+    Each gets the recorded reply: whole as received, a stream told once more from what the log keeps
+    of it, a refusal as it was, a broken line as one. It holds in all threads and tasks of the
+    process that are in no other.
 
     Raises RequestDiffers at the first request that differs, RequestBeyond at one too many, which no
     `except Exception` catches; where the block ends, StepsLeft for requests that were not made.
@@ -53,7 +56,7 @@ def end(player: Player, error: BaseException) -> None:
     raise failure from None
 
 
-def replay(client: T, *, session: Source, ignore: Collection[str] = ()) -> T:
+def replay(client: T, *, session: Source | Sequence[Source], ignore: Collection[str] = ()) -> T:
     """The same client, answered from a recording from here on, as `replaying` does for a block.
 
     `client` is an official `openai` or `anthropic` client, or one of `httpx` or `httpx2`, sync or

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,15 +67,18 @@ class Recording(msgspec.Struct, frozen=True):
     exchanges: tuple[Exchange, ...]
 
 
-def recording_of(source: Source) -> list[Recording]:
-    """What a session, or a file and those of the conversations beside it, holds.
+def recording_of(source: Source | Sequence[Source]) -> list[Recording]:
+    """What a session, or a file and those of the conversations beside it, holds; or several.
 
     Raises ConfigError where there is no such file or no request in it, UnknownFormat and Damaged
     for a file that is no whole export.
     """
     if isinstance(source, Recorded):
         return [_read(source, source.name or source.id)]
-    if not isinstance(source, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if isinstance(source, list | tuple):
+        many: Sequence[Source] = source
+        return [recording for one in many for recording in recording_of(one)]
+    if not isinstance(source, str | os.PathLike):
         raise ConfigError(
             f"{type(source).__name__} is no recording: give log.read(NAME), or the file that "
             "`sawlog export` wrote"
