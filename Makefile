@@ -43,7 +43,7 @@ test-long: $(VENV)/.dev
 
 # Turns each lower bound of a dependency into the version itself; dev tools are left as they are.
 LOWEST := import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; o = p["optional-dependencies"]; \
-    print(*(d.replace(">=", "==") for d in p["dependencies"] + o["providers"] + o["postgresql"] + o["tokens"] + o["watch"]), sep="\n")
+    print(*(d.replace(">=", "==") for d in p["dependencies"] + o["providers"] + o["postgresql"] + o["tokens"] + o["watch"] + o["proxy"]), sep="\n")
 
 test-lowest:
 	$(MAKE) VENV=.venv-lowest .venv-lowest/.dev
