@@ -234,3 +234,15 @@ def test_recordings_and_streams_verify_and_have_nothing_to_recover(
         told = sawlog("--store", store, "recover", name)
         assert (told.code, told.err) == (0, "")
         assert "lost" not in told.text and len(told.text.splitlines()) == 1
+
+
+def test_what_compares_packets_of_sawlog_says_that_there_is_none(store: str, log: AgentLog) -> None:
+    spoken.recorded(log, "openai-chat")
+    for words in (("what-if", "program", "--budget", "50%"), ("cache", "program")):
+        done = sawlog("--store", store, *words)
+        assert done.code == 2 and "another program built all requests" in one_sentence(done)
+    with log.session("program") as s:
+        s.user("and now?")
+        next_step(s, "openai-chat")
+    for words in (("what-if", "program", "--budget", "50%"), ("cache", "program")):
+        assert sawlog("--store", store, *words).code == 0

@@ -9,6 +9,7 @@ import typer
 from sawlog.cli import place
 from sawlog.cli.options import All, Json, SessionName
 from sawlog.cli.output import progress, say, table, visible, write_json
+from sawlog.cli.sent import must_be_ours
 
 if TYPE_CHECKING:
     from sawlog.audit.findings import Kept, Stability
@@ -40,7 +41,8 @@ def cache(
     with. Where not all stays, the cause is named, with the units and the sealed blocks that it
     cost. Without --all only those breaks are listed; the totals count all steps.
 
-    Steps of an imported transcript are taken as the file shows them.
+    Steps of an imported transcript are taken as the file shows them; requests that another program
+    built are left out.
 
     \b
       sawlog cache fix-refund
@@ -50,6 +52,11 @@ def cache(
 
     log = place.auditing(context)
     session = log.read(name)
+    must_be_ours(
+        session,
+        "and only packets that sawlog built, or an imported file shows, are compared: "
+        "`sawlog diff SESSION@A SESSION@B` says what two requests differ in",
+    )
     with progress() as tell:
         label = session.name or session.id
         found = stability(session, lambda done, total: tell(label, done, total))

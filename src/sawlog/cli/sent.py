@@ -30,3 +30,13 @@ def sent_word(session: Recorded, step: int) -> str:
     ):
         return ""
     return session.steps[step].sent
+
+
+def must_be_ours(session: Recorded, why: str) -> None:
+    """Raise ConfigError for a session whose every request another program built; `why` goes on."""
+    from sawlog.store.errors import ConfigError
+
+    types = {stored.type for stored in session.log.read(session.row)}
+    if "packet.recorded" in types and "packet.built" not in types:
+        named = session.name or session.id
+        raise ConfigError(f"another program built all requests of {named}, {why}")

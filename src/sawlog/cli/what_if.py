@@ -10,6 +10,7 @@ from sawlog.cli import place
 from sawlog.cli.options import All, Json, SessionName
 from sawlog.cli.output import first_line, progress, say, visible, write_json
 from sawlog.cli.quick import whole_number
+from sawlog.cli.sent import must_be_ours
 
 if TYPE_CHECKING:
     from sawlog.audit.findings import Differs, Moved, WhatIf
@@ -79,6 +80,11 @@ def what_if(
         )
     log = place.auditing(context)
     session = log.read(name)
+    must_be_ours(
+        session,
+        "so no rules of sawlog's chose what they show: `sawlog packet SESSION@STEP --provider P` "
+        "shows the same history for another provider",
+    )
     with progress() as tell:
 
         def told(done: int, total: int) -> None:
