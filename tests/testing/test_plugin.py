@@ -16,7 +16,7 @@ import pytest
 
 from sawlog.providers.fake import Call, FakeProvider, Reply
 from sawlog.testing import plugin
-from tests.fresh import import_milliseconds, imported_modules
+from tests.fresh import imported_modules
 
 AGENT = """
 import os
@@ -275,7 +275,17 @@ def test_the_plugin_is_named_in_the_project_and_loads_next_to_nothing() -> None:
     assert not {"sqlalchemy", "sqlite3", "msgspec", "httpx", "httpx2", "openai"} & loaded
 
 
+TIMED = f"""
+import time, pytest
+start = time.perf_counter()
+import {plugin.__name__}
+print((time.perf_counter() - start) * 1000)
+"""
+
+
 @pytest.mark.alone
 def test_the_plugin_costs_next_to_nothing_to_import() -> None:
-    bare = import_milliseconds("import pytest")
-    assert import_milliseconds(f"import pytest, {plugin.__name__}") - bare < 5
+    """Milliseconds beside pytest, the shortest of some runs."""
+    run = [sys.executable, "-P", "-c", TIMED]
+    outputs = [subprocess.run(run, capture_output=True, check=True).stdout for _ in range(5)]
+    assert min(map(float, outputs)) < 5
