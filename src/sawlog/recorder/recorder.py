@@ -222,8 +222,9 @@ class Recorder:
             lost = AttemptLost(number=state.unsettled, reason="no outcome was recorded")
             events.append(self._new(lost, "harness", step=step))
         end: Payload = StepAbandoned(reason="another step began before it had a reply")
-        if self._last is not None and self._last[1].refusal:
-            end = StepFailed(reason=self._last[1].refusal)
+        mine = self._last[1] if self._last is not None else None
+        if mine is not None and mine.step == step and mine.refusal:
+            end = StepFailed(reason=mine.refusal)
         events.append(self._new(end, "harness", step=step))
         return events
 
