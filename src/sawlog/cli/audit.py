@@ -27,8 +27,10 @@ def diff(
 ) -> None:
     """Show what two packets differ in, entry by entry.
 
-    The steps may be of one session or of two. Entries that only the second has are added (+), those
-    that only the first has removed (-); header values (model, parameters, profile) come first.
+    The steps may be of one session or of two, and either may be a request that another program
+    built: against a packet of sawlog's it is compared by what it says, not by how. Entries that
+    only the second has are added (+), those that only the first has removed (-); header values
+    (model, parameters, profile) come first.
 
     \b
       sawlog diff fix-refund@3 fix-refund@4
@@ -86,8 +88,9 @@ def verify(
 
     Path `stored` takes each packet from its manifest, `cold` folds the log from its first event
     and builds it again, `snapshot` goes on from a saved state; imports, which have no manifests,
-    compare `cold`, `snapshot` and `incremental`. Exit code 1: a packet came out otherwise. 4: the
-    stored data is damaged.
+    compare `cold`, `snapshot` and `incremental`. `recorded` puts requests that other programs
+    built together again, by the digest that was logged before they left. Exit code 1: a packet
+    came out otherwise. 4: the stored data is damaged.
 
     A chain cannot show that its end was cut off: note a head's digest (`sawlog ls --json`) where
     nobody can change it, and hand it to --anchor. An unkeyed chain proves nothing against the

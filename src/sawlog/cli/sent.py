@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from sawlog.audit.recorded import Recorded
 
 SENT = {
-    "exact": "exact: these bytes left, and the model saw the whole",
+    "exact": "exact: these bytes left, and nothing beside them",
     "edited": "edited: the provider says that it edited what it was sent",
     "held": "held: it leans on something that the provider keeps",
     "rewritten": "rewritten: other bytes left than those that were built",
