@@ -282,6 +282,10 @@ HOUSE: dict[str, Room] = {
             "demo",
             "labs",
             "proxy",
+            # Profiles are data, which a command lists.
+            "builder/profiles.py",
+            "builder/profiledoc.py",
+            "builder/render/__init__.py",
             "migrations",
             "store values",
             "store log",
