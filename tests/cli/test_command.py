@@ -19,8 +19,8 @@ from tests.fresh import imported_modules
 VERBS = (
     "demo", "import", "ls", "show", "packet", "why", "diff", "what-if", "cache", "stale",
     "recover", "approve", "deny", "resolve", "compact", "checkpoints", "fork", "rewind",
-    "tree", "handoff", "verify", "export", "salvage", "case", "watch", "profiles", "migrate",
-    "doctor", "eval",
+    "tree", "handoff", "verify", "export", "salvage", "case", "watch", "run", "proxy",
+    "profiles", "migrate", "doctor", "eval",
 )  # fmt: skip
 
 
