@@ -22,14 +22,16 @@ from sawlog.work.dials import whole
 
 
 def sent(session: Recorded, step: int) -> str:
-    """The word for a step; see above. Raises NoStep."""
+    """The word for a step; see above. Empty while no attempt to send it is in the log.
+
+    Raises NoStep.
+    """
     packet = session.packet(step)
     if packet.origin == "reconstructed":
         return packet.origin
-    if any(map(_names_alone, packet.entries)):
-        return "external"
     body = read_body(packet.header.api, packet.request.body)
     clients: list[str] = []
+    edited = False
     for event in session.as_stored(packet.built_at):
         if event.step > step:
             break
@@ -39,7 +41,13 @@ def sent(session: Recorded, step: int) -> str:
             clients.append(event.content.client)
         elif isinstance(event.content, AttemptAnswered) and event.content.edits:
             if text_of(event.content.edits, session.window):
-                return "edited"
+                edited = True
+    if not clients:
+        return ""
+    if any(map(_names_alone, packet.entries)):
+        return "external"
+    if edited:
+        return "edited"
     if leans(body):
         return "held"
     if session.is_rewritten(step):
