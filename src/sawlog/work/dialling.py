@@ -10,7 +10,7 @@ import base64
 from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial
 from typing import Any
-from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 from sawlog.work.attempts import Clean
 from sawlog.work.dials import Dialled
@@ -35,7 +35,7 @@ def dialled(client: Any, step: Outgoing) -> tuple[Dialled, Clean]:
     base = str(client.base_url).rstrip("/")
     headers = _headers(client, kind)
     own = {**headers, **step.headers, "content-type": "application/json"}
-    url = base + official_path(client, step.path)
+    url = base + official_path(client, step.path) + _query(client, kind)
 
     def clean(text: str) -> str:
         # Looked up now: a client that asks for its key has it when the request has left.
@@ -92,14 +92,16 @@ def secrets_in(headers: Mapping[str, str], url: str = "") -> list[str]:
     """The secrets that stand in headers and in a URL: whole values, and what is within them.
 
     That is what follows `Bearer` or the like, the name and password of `Basic`, the values of
-    cookies; of a URL its user information and the values of its query.
+    cookies; of a URL its user information and the values of its query, versions excepted.
     """
     found: dict[str, None] = {}
     for name, value in headers.items():
         if is_secret(name):
             found.update(dict.fromkeys((value, value.rpartition(" ")[2], *_within(name, value))))
     parts = urlsplit(url)
-    found.update(dict.fromkeys(value for _, value in parse_qsl(parts.query)))
+    query = parse_qsl(parts.query)
+    # The version of an API stands there as well, and may be said back in any refusal.
+    found.update(dict.fromkeys(value for name, value in query if "version" not in name.lower()))
     found.update(dict.fromkeys(unquote(one or "") for one in (parts.username, parts.password)))
     return [one for one in found if one]
 
@@ -141,6 +143,12 @@ def _plainly(keys: Iterable[str], text: str) -> str:
         if len(key) >= _LEAST_KEY:
             text = text.replace(key, "[key]").replace(quote(key, safe=""), "[key]")
     return text
+
+
+def _query(client: Any, kind: str) -> str:
+    """What a client adds to each URL."""
+    given = client.default_query if kind == "official" else client.params
+    return "?" + urlencode(dict(given), doseq=True) if given else ""
 
 
 def _headers(client: Any, kind: str) -> dict[str, str]:
