@@ -6,6 +6,7 @@ goes on from an earlier one is read from where it differs.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import msgspec
@@ -19,6 +20,11 @@ _PARTS: Mapping[str, Mapping[str, str]] = {
     "openai-responses": {"instructions": "system", "tools": "tool", "input": "item"},
 }
 """Members whose elements are parts, by API; a value that is no list is one part."""
+
+
+_DEEPEST = 128
+# A string or a bracket; possessive, so that a long text needs no stack.
+_MARKS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[{\]}]', re.DOTALL)
 
 
 class Piece(msgspec.Struct, frozen=True, gc=False):
@@ -50,11 +56,15 @@ class Body(msgspec.Struct, frozen=True):
         """The JSON text of a part."""
         return self.text[piece.start : piece.end]
 
+    def member(self, name: str) -> str | None:
+        """The JSON text of a member that is no list of parts; None when it is not there."""
+        found = self.members.get(name)
+        return None if found is None else self.text[found.start : found.end]
+
     @property
     def model(self) -> str:
         """The model that is asked; empty when none is named."""
-        found = self.members.get("model")
-        return "" if found is None else string(self.text[found.start : found.end]) or ""
+        return string(self.member("model")) or ""
 
     @property
     def params(self) -> str:
@@ -65,8 +75,7 @@ class Body(msgspec.Struct, frozen=True):
     @property
     def streams(self) -> bool:
         """True when it asks for a stream of events."""
-        found = self.members.get("stream")
-        return found is not None and self.text[found.start : found.end] == "true"
+        return self.member("stream") == "true"
 
 
 def text_of_body(body: bytes) -> str:
@@ -82,7 +91,8 @@ def body_of_text(text: str) -> bytes:
 def cut(api: str, text: str, before: Body | None = None) -> Body:
     """The parts of a body. `before` is one that it may begin like: what is equal is not read again.
 
-    Raises ValueError when the text is no JSON object, RecursionError when it nests too deeply.
+    Raises ValueError when the text is no JSON object, or a value in it nests deeper than 128,
+    RecursionError when Python itself can go no deeper.
     """
     walk = _Walk(api, text)
     if before is not None and before.api == api:
@@ -147,7 +157,7 @@ class _Walk:
         kind = self._parts.get(key)
         if kind is None:
             value = self._at
-            _, self._at = SCANNER.raw_decode(self._text, value)
+            self._value(value)
             self.members[key] = Member(start, value, self._at)
         elif self._text[self._at : self._at + 1] == "[":
             self._at += 1
@@ -167,8 +177,15 @@ class _Walk:
 
     def _piece(self, kind: str, member: str) -> None:
         start = skip_space(self._text, self._at)
-        _, self._at = SCANNER.raw_decode(self._text, start)
+        self._value(start)
         self.pieces.append(Piece(kind, member, start, self._at))
+
+    def _value(self, start: int) -> None:
+        """Step over a value that others can read, too, however deep they are called themselves."""
+        _, self._at = SCANNER.raw_decode(self._text, start)
+        opened = self._text.count("[", start, self._at) + self._text.count("{", start, self._at)
+        if opened > _DEEPEST and _depth(self._text, start, self._at) > _DEEPEST:
+            raise ValueError(f"the value at character {start} nests deeper than {_DEEPEST}")
 
     def _more(self, bracket: str) -> bool:
         """Step over what follows a value: a comma (True) or the bracket that closes."""
@@ -187,6 +204,18 @@ class _Walk:
     def _end(self) -> None:
         if skip_space(self._text, self._at) != len(self._text):
             raise ValueError(f"more text follows at character {self._at}")
+
+
+def _depth(text: str, start: int, end: int) -> int:
+    """How deep the lists and objects of a JSON value stand in each other."""
+    depth = deepest = 0
+    for mark in _MARKS.finditer(text, start, end):
+        if mark[0] in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif mark[0] in "]}":
+            depth -= 1
+    return deepest
 
 
 def skip_back(text: str, at: int) -> int:

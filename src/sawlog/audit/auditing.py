@@ -103,7 +103,7 @@ def _parts(packet: StepPacket) -> list[tuple[str, str]]:
     body = read_body(packet.header.api, packet.request.body)
     if body is None:
         return [("body", packet.request.body.decode("utf-8", "replace"))]
-    found = [(one.key, name, body.text[one.start : one.end]) for name, one in body.members.items()]
+    found = [(one.key, name, body.member(name) or "") for name, one in body.members.items()]
     counts: dict[str, int] = {}
     for piece in body.pieces:
         at = counts[piece.member] = counts.get(piece.member, -1) + 1

@@ -235,7 +235,7 @@ class Recorded:
         return self._places.last_step()
 
     def packet_event(self, step: int) -> Event | None:
-        """The newest packet.built of a step, or None when it has none (an import)."""
+        """The newest packet of a step, built or recorded, or None when it has none (an import)."""
         return self._places.packet_event(step)
 
     def place(self, step: int) -> int:

@@ -64,18 +64,6 @@ def request_digest(packet: PacketRecorded, body: bytes) -> str:
     return hashlib.sha256(before + body).hexdigest()
 
 
-HELD = ("previous_response_id", "conversation", "container", "thread_id")
-"""Members of a request that lean on what the provider keeps."""
-
-
-def leans(body: Body | None) -> bool:
-    """True of a request that names something that the provider keeps."""
-    if body is None:
-        return False
-    found = (body.members.get(name) for name in HELD)
-    return any(one is not None and body.text[one.start : one.end] != "null" for one in found)
-
-
 def _header(packet: PacketRecorded, body: Body | None, contents: Contents) -> Header:
     params = body.params if body is not None else "{}"
     return Header(packet.api, text_of(packet.model, contents), params, _NONE, _NONE)

@@ -12,7 +12,7 @@ reconstructed  a foreign file shows the step and not its request
 from __future__ import annotations
 
 from sawlog.audit.recorded import Recorded
-from sawlog.audit.recordedpackets import leans
+from sawlog.audit.steppacket import StepPacket
 from sawlog.builder.contents import text_of
 from sawlog.builder.packet import Entry
 from sawlog.builder.requests.reading import read_body
@@ -29,8 +29,7 @@ def sent(session: Recorded, step: int) -> str:
     packet = session.packet(step)
     if packet.origin == "reconstructed":
         return packet.origin
-    body = read_body(packet.header.api, packet.request.body)
-    clients: list[str] = []
+    client: str | None = None
     edited = False
     for event in session.as_stored(packet.built_at):
         if event.step > step:
@@ -38,23 +37,32 @@ def sent(session: Recorded, step: int) -> str:
         if event.step != step:
             continue
         if isinstance(event.content, AttemptSent):
-            clients.append(event.content.client)
+            client = event.content.client
         elif isinstance(event.content, AttemptAnswered) and event.content.edits:
             if text_of(event.content.edits, session.window):
                 edited = True
-    if not clients:
+    if client is None:
         return ""
     if any(map(_names_alone, packet.entries)):
         return "external"
     if edited:
         return "edited"
-    if leans(body):
+    if _leans(packet):
         return "held"
     if session.is_rewritten(step):
         return "rewritten"
-    if packet.origin == "built" and clients and clients[-1] == "caller":
+    if packet.origin == "built" and client == "caller":
         return "unconfirmed"
     return "exact"
+
+
+_HELD = ("previous_response_id", "conversation", "container", "thread_id")
+"""Members of a request that lean on what the provider keeps."""
+
+
+def _leans(packet: StepPacket) -> bool:
+    body = read_body(packet.header.api, packet.request.body)
+    return body is not None and any(body.member(name) not in (None, "null") for name in _HELD)
 
 
 def _names_alone(entry: Entry) -> bool:

@@ -16,7 +16,7 @@ from sawlog.proxy.refusals import Refusal, no_answer, not_passed, not_recorded
 from sawlog.proxy.upstreams import Elsewhere, Place
 from sawlog.proxy.wire import Headers, HungUp, Line, TooMuch
 from sawlog.recorder.exchange import Exchange
-from sawlog.recorder.requests import asked_as
+from sawlog.recorder.requests import asked_as, client_of
 from sawlog.recorder.transport import Tap
 from sawlog.store.errors import ConfigError, SawlogError
 from sawlog.work.dialling import secrets_in, without
@@ -68,8 +68,7 @@ class Passing:
             message = f"a request that is recorded has {_LARGEST} bytes at most"
             raise Refusal(413, "sawlog_not_passed_on", message) from None
         given.pop(_SESSION.decode(), None)
-        client = given.get("user-agent", "").partition("/")[0].partition(" ")[0]
-        told = asked_as(to.api, to.path, to.url, given, body, client)
+        told = asked_as(to.api, to.path, to.url, given, body, client_of(given))
         done = asyncio.Event()
         await self._settled()
         try:

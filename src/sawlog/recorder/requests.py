@@ -21,14 +21,6 @@ _DECIDING = ("anthropic-version", "anthropic-beta", "openai-beta")
 """Headers that change what the model does."""
 
 
-def asked(
-    method: str, url: str, headers: Mapping[str, str], body: bytes, client: str
-) -> Asked | None:
-    """The request as it is recorded; None for what asks no model for a reply."""
-    api, path = api_of(method, url)
-    return asked_as(api, path, url, headers, body, client) if api else None
-
-
 def asked_as(
     api: str, path: str, url: str, headers: Mapping[str, str], body: bytes, client: str
 ) -> Asked:
@@ -37,6 +29,11 @@ def asked_as(
     deciding = tuple(sorted((name, given[name]) for name in _DECIDING if name in given))
     clean = without(secrets_in(given, url))
     return Asked(api, "POST", path, deciding, body, dialled_as(client, url, given), clean)
+
+
+def client_of(headers: Mapping[str, str]) -> str:
+    """The client as it names itself in a request's headers, without its version."""
+    return headers.get("user-agent", "").partition("/")[0].partition(" ")[0]
 
 
 def api_of(method: str, url: str) -> tuple[str, str]:

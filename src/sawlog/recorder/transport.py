@@ -15,7 +15,8 @@ from typing import Any
 from sawlog.recorder.conversations import Say
 from sawlog.recorder.exchange import Exchange
 from sawlog.recorder.recorder import Asked
-from sawlog.recorder.requests import api_of, asked
+from sawlog.recorder.requests import api_of, asked_as
+from sawlog.work.exchange import headers_of
 from sawlog.work.offloop import finished
 
 LIBRARIES = ("httpx", "httpx2")
@@ -32,10 +33,11 @@ def library_of_transport(transport: Any) -> Any | None:
 
 def handle(library: Any, say: Say, request: Any, client: str, send: Callable[[Any], Any]) -> Any:
     """Send a request through a sync transport's own `send`, and record the exchange."""
-    if not api_of(request.method, str(request.url))[0]:
+    url = str(request.url)
+    api, path = api_of(request.method, url)
+    if not api:
         return send(request)
-    told = asked(request.method, str(request.url), request.headers, request.read(), client)
-    exchange = say(told) if told is not None else None
+    exchange = say(asked_as(api, path, url, request.headers, request.read(), client))
     if exchange is None:
         return send(request)
     try:
@@ -44,7 +46,10 @@ def handle(library: Any, say: Say, request: Any, client: str, send: Callable[[An
         exchange.broken(error)
         raise
     tap = Tap(library, exchange, response)
-    response.stream = _faces(library)[0](response.stream, tap)
+    if tap.whole:
+        tap.end()
+    else:
+        response.stream = _faces(library)[0](response.stream, tap)
     return response
 
 
@@ -52,11 +57,12 @@ async def ahandle(
     library: Any, say: Say, request: Any, client: str, send: Callable[[Any], Any]
 ) -> Any:
     """The same for an async transport; the log is written off the loop."""
-    if not api_of(request.method, str(request.url))[0]:
+    url = str(request.url)
+    api, path = api_of(request.method, url)
+    if not api:
         return await send(request)
     body = await request.aread()
-    told = asked(request.method, str(request.url), request.headers, body, client)
-    exchange = await _begun(say, told) if told is not None else None
+    exchange = await _begun(say, asked_as(api, path, url, request.headers, body, client))
     if exchange is None:
         return await send(request)
     try:
@@ -65,7 +71,10 @@ async def ahandle(
         await _off_loop(exchange.broken, error)
         raise
     tap = Tap(library, exchange, response)
-    response.stream = _faces(library)[1](response.stream, tap)
+    if tap.whole:
+        await _off_loop(tap.end)
+    else:
+        response.stream = _faces(library)[1](response.stream, tap)
     return response
 
 
@@ -108,12 +117,20 @@ class Tap:
 
     def __init__(self, library: Any, exchange: Exchange, response: Any) -> None:
         self.exchange = exchange
-        headers = {str(name).lower(): str(value) for name, value in response.headers.items()}
+        headers = headers_of(response)
         exchange.head(int(response.status_code), headers)
         # The library's own decoder, in a response of its own: that of the caller keeps its state.
         shadow = library.Response(response.status_code, headers=response.headers)
         self._decoder = shadow._get_content_decoder()
         self._failed: Exception | None = None
+        # One that answers from memory gives its body with the head, read and decoded: a client
+        # takes it from there and never asks for the stream.
+        self.whole = bool(response.is_stream_consumed)
+        """True when the whole body came with the head: `end` may follow at once."""
+        if self.whole:
+            self._decoder = library.Response(200)._get_content_decoder()
+            exchange.feed(response.content)
+            return
         encoding = headers.get("content-encoding", "").strip()
         if encoding.lower() not in ("", "identity") and _is_identity(self._decoder):
             self._failed = ConnectionError(f"nothing here reads the answer's encoding {encoding!r}")

@@ -18,6 +18,7 @@ from functools import partial, wraps
 from importlib import import_module
 from typing import Any, Protocol
 
+from sawlog.recorder.requests import client_of
 from sawlog.recorder.transport import LIBRARIES
 from sawlog.store.errors import ConfigError
 
@@ -111,7 +112,7 @@ def _watch_sync(library: Any) -> None:
     @wraps(leave)
     def handle_request(self: Any, request: Any) -> Any:
         def through(watcher: Watcher, inner: Send) -> Send:
-            return lambda one: watcher.handle(library, one, _client(one), inner)
+            return lambda one: watcher.handle(library, one, client_of(one.headers), inner)
 
         send: Send = partial(leave, self)
         for watcher in reversed(_in_force()):
@@ -127,7 +128,7 @@ def _watch_async(library: Any) -> None:
     @wraps(leave)
     async def handle_async_request(self: Any, request: Any) -> Any:
         def through(watcher: Watcher, inner: AsyncSend) -> AsyncSend:
-            return lambda one: watcher.ahandle(library, one, _client(one), inner)
+            return lambda one: watcher.ahandle(library, one, client_of(one.headers), inner)
 
         send: AsyncSend = partial(leave, self)
         for watcher in reversed(_in_force()):
@@ -135,8 +136,3 @@ def _watch_async(library: Any) -> None:
         return await send(request)
 
     library.AsyncHTTPTransport.handle_async_request = handle_async_request
-
-
-def _client(request: Any) -> str:
-    """The client as it names itself, without its version."""
-    return str(request.headers.get("user-agent", "")).partition("/")[0].partition(" ")[0]

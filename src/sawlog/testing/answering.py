@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from sawlog.recorder.watching import ANSWERING
-from sawlog.testing.failures import ReplayFailed
 from sawlog.testing.playing import Player
 from sawlog.testing.recordings import Source, recording_of
 from sawlog.testing.transport import Answering, wrap
@@ -65,6 +64,3 @@ def replay(client: T, *, session: Source | Sequence[Source], ignore: Collection[
     """
     wrap(client, Player(recording_of(session), ignore=ignore))
     return client
-
-
-__all__ = ["ReplayFailed", "end", "replay", "replaying"]

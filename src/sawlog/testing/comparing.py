@@ -60,7 +60,7 @@ def differences(expected: Body, came: Body, ignore: Collection[str] = ()) -> lis
     for name in dict.fromkeys(("model", *expected.members, *came.members)):
         if name in ignore:
             continue
-        source, theirs_source = _member(expected, name), _member(came, name)
+        source, theirs_source = expected.member(name), came.member(name)
         if source is None and theirs_source is None:
             continue
         if source is None or theirs_source is None or _plain(source) != _plain(theirs_source):
@@ -92,11 +92,6 @@ def _by_member(body: Body) -> dict[str, list[Piece]]:
     for piece in body.pieces:
         found.setdefault(piece.member, []).append(piece)
     return found
-
-
-def _member(body: Body, name: str) -> str | None:
-    found = body.members.get(name)
-    return None if found is None else body.text[found.start : found.end]
 
 
 # --- equal or not ---------------------------------------------------------------------------------

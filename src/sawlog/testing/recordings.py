@@ -13,6 +13,7 @@ import msgspec
 from sawlog.agentlog import open as open_log
 from sawlog.audit.recorded import Recorded
 from sawlog.builder.contents import text_of
+from sawlog.builder.requests.reading import read_body
 from sawlog.providers.strict.reading import as_object, parse
 from sawlog.store.content import BoundPart, IncompletePart, Part, RawPart, TextPart
 from sawlog.store.errors import ConfigError, SawlogError
@@ -220,7 +221,8 @@ class _Reading:
     def _refused(self, api: str, content: AttemptRefused, request: bytes) -> Answer:
         body = self._text(content.body).encode("utf-8", "surrogateescape")
         headers = self._ids(api, content.request_id, "")
-        if 200 <= content.status < 300 and _streams(request):
+        asked = read_body(api, request)
+        if 200 <= content.status < 300 and asked is not None and asked.streams:
             event = _error_event(body)
             if event is not None:
                 return Answer(content.status, {**headers, **_STREAM}, (event,))
@@ -240,15 +242,6 @@ class _Reading:
 
 
 _STREAM = {"content-type": "text/event-stream; charset=utf-8"}
-
-
-def _streams(request: bytes) -> bool:
-    try:
-        return (as_object(parse(request.decode("utf-8", "surrogateescape"))) or {}).get(
-            "stream"
-        ) is True
-    except ValueError:
-        return False
 
 
 def _error_event(body: bytes) -> bytes | None:

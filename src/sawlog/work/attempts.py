@@ -29,13 +29,11 @@ from sawlog.work.dials import Dialled, Dials
 RETRIED = ("rate_limit", "overload", "timeout", "provider_error")
 """Classes of refusal after which the same bytes may be sent again."""
 
-Parsed = Answered | RefusedReply | Running
-
 Clean = Callable[[str], str]
 """Takes a key out of a text that a provider or a client says."""
 
 
-class Recording(Protocol):
+class Appends(Protocol):
     """What attempts need of a session: to make events and to append them."""
 
     def new(self, payload: Any, source: str, *, step: int | None = None) -> NewEvent:
@@ -66,7 +64,7 @@ class Kept(msgspec.Struct, frozen=True):
 class Attempts:
     """The attempts of a step, numbered from 1; at most one is under way."""
 
-    def __init__(self, records: Recording, step: int, packet: EventId, api: str) -> None:
+    def __init__(self, records: Appends, step: int, packet: EventId, api: str) -> None:
         self._records = records
         self.step = step
         """The step that they are of."""

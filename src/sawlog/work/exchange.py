@@ -20,13 +20,24 @@ class Outgoing(Protocol):
     """What an exchange needs of a step: the bytes, where they go, under which headers."""
 
     @property
-    def api(self) -> str: ...
+    def api(self) -> str:
+        """The API that the bytes are written for."""
+        ...
+
     @property
-    def path(self) -> str: ...
+    def path(self) -> str:
+        """The path to send to, without host and base."""
+        ...
+
     @property
-    def body(self) -> bytes: ...
+    def body(self) -> bytes:
+        """The bytes."""
+        ...
+
     @property
-    def headers(self) -> dict[str, str]: ...
+    def headers(self) -> dict[str, str]:
+        """The headers that change what the model does."""
+        ...
 
 
 class RawReply(msgspec.Struct, frozen=True):
@@ -226,5 +237,9 @@ def http_arguments(step: Outgoing, timeout: float | None) -> dict[str, Any]:
 
 def reply_of(response: Any) -> RawReply:
     """A response that was read, as a reply."""
-    headers = {str(name).lower(): str(value) for name, value in response.headers.items()}
-    return RawReply(int(response.status_code), headers, bytes(response.content))
+    return RawReply(int(response.status_code), headers_of(response), bytes(response.content))
+
+
+def headers_of(response: Any) -> dict[str, str]:
+    """A response's headers, names in lower case."""
+    return {str(name).lower(): str(value) for name, value in response.headers.items()}

@@ -20,12 +20,12 @@ from sawlog.store.event import Event
 from sawlog.store.events.conversation import ToolRequested
 from sawlog.store.events.steps import StepAbandoned
 from sawlog.store.jsonslices import fields
-from sawlog.work.attempts import RETRIED, Attempts, Clean
+from sawlog.work.attempts import RETRIED, Appends, Attempts, Clean
 from sawlog.work.calibrating import Effort, measured
 from sawlog.work.call import Call, Declares
 from sawlog.work.checking import Checks
 from sawlog.work.dialling import dialled
-from sawlog.work.dials import Dialled, Dials
+from sawlog.work.dials import Dialled
 from sawlog.work.exchange import (
     RawReply,
     asked_pause,
@@ -40,16 +40,8 @@ from sawlog.work.streamexchange import open_stream
 from sawlog.work.streaming import ReplyStream, StreamRecord, must_stream
 
 
-class Records(Declares, Protocol):
-    """What a step needs of its session: to make events and to append them."""
-
-    def new(self, payload: Any, source: str, *, step: int | None = None) -> NewEvent:
-        """An event ready for `record`."""
-        ...
-
-    def record(self, events: Sequence[NewEvent], *, of_step: int | None = None) -> tuple[int, ...]:
-        """Append events under the session's lease; StepEnded when that step has its end."""
-        ...
+class Records(Declares, Appends, Protocol):
+    """What a step needs of its session, beside what its attempts and its calls need."""
 
     def sending(self) -> None:
         """Raise NotEntered unless steps may be sent: another handle may drive the session."""
@@ -57,11 +49,6 @@ class Records(Declares, Protocol):
 
     def streaming(self, record: StreamRecord) -> None:
         """Take note of a stream: what the session does next leaves it as interrupted."""
-        ...
-
-    @property
-    def dials(self) -> Dials:
-        """Where this handle sent its attempts."""
         ...
 
     @property

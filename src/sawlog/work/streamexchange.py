@@ -17,6 +17,7 @@ from sawlog.work.exchange import (
     RawReply,
     client_kind,
     from_error,
+    headers_of,
     http_arguments,
     library_of,
     official_arguments,
@@ -147,11 +148,6 @@ async def aopen_stream(
     finally:
         await response.aclose()
     return reply_of(response)
-
-
-def headers_of(response: Any) -> dict[str, str]:
-    """A response's headers, names in lower case."""
-    return {str(name).lower(): str(value) for name, value in response.headers.items()}
 
 
 def _official(client: Any, step: Outgoing, timeout: float | None, stream: str) -> dict[str, Any]:

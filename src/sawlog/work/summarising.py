@@ -23,7 +23,7 @@ from sawlog.builder.replies import Answered as Whole
 from sawlog.builder.replies import RefusedReply, Running, parse
 from sawlog.store.content import Part
 from sawlog.store.errors import ConfigError
-from sawlog.work.exchange import RawReply, pause_after, reply_bytes
+from sawlog.work.exchange import RawReply, headers_of, pause_after, reply_bytes
 from sawlog.work.spellings import Spellings
 
 LARGEST = 16 * 1024 * 1024
@@ -173,8 +173,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
                 client.stream("POST", url, headers=headers, content=request.body) as response,
             ):
                 body = b"".join(_bounded(response.iter_bytes(), deadline))
-                names = {name.lower(): value for name, value in response.headers.items()}
-                raw = RawReply(response.status_code, names, body)
+                raw = RawReply(response.status_code, headers_of(response), body)
         except (httpx.TimeoutException, TimeoutError):
             return nothing, Answered(error="timeout", message=f"none within {self.timeout:g} s")
         except _TooLarge as error:
