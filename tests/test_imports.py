@@ -201,7 +201,13 @@ HOUSE: dict[str, Room] = {
     ),
     # Doors for agent frameworks. Each framework is imported by its own file, and none by another.
     "adapters": Room(
-        ("adapters/__init__.py", "adapters/keeping.py", "adapters/missing.py", "adapters/place.py"),
+        (
+            "adapters/__init__.py",
+            "adapters/keeping.py",
+            "adapters/missing.py",
+            "adapters/place.py",
+            "adapters/records.py",
+        ),
         ("session", "formats", "builder", "builder render", "store values", "store log", "msgspec"),
     ),
     "adapter for openai-agents": Room(
@@ -209,7 +215,11 @@ HOUSE: dict[str, Room] = {
         ("adapters", "session", "formats", "store values", "msgspec", "agents"),
     ),
     "adapter for pydantic-ai": Room(
-        ("adapters/pydantic_ai.py", "adapters/pydantic_messages.py"),
+        (
+            "adapters/pydantic_ai.py",
+            "adapters/pydantic_conversation.py",
+            "adapters/pydantic_messages.py",
+        ),
         (
             "adapters",
             "session",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sawlog.adapters.keeping import Said
 from sawlog.adapters.missing import missing
+from sawlog.adapters.records import Said
 from sawlog.formats.media import Blobs, image
 from sawlog.formats.values import as_object
 from sawlog.store.content import IncompletePart, Part, RawPart, TextPart

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack, cast
 
-from sawlog.adapters.keeping import Entry, Keeper
+from sawlog.adapters.keeping import Keeper
 from sawlog.adapters.langchain_messages import said_of
 from sawlog.adapters.langgraph_thread import (
     DELETED,
@@ -29,6 +29,7 @@ from sawlog.adapters.langgraph_thread import (
 )
 from sawlog.adapters.missing import missing
 from sawlog.adapters.place import Place, Store
+from sawlog.adapters.records import Entry
 from sawlog.formats.values import as_list
 from sawlog.store.errors import ConfigError
 from sawlog.store.jsontext import source_of

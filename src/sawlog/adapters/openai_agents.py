@@ -16,9 +16,10 @@ from typing import Any, Self, Unpack, cast
 
 from msgspec.structs import replace
 
-from sawlog.adapters.keeping import Entry, Keeper, Said
+from sawlog.adapters.keeping import Keeper
 from sawlog.adapters.missing import missing
 from sawlog.adapters.place import Place, Store
+from sawlog.adapters.records import Entry, Said
 from sawlog.formats.codex_items import API, REPLY, Item, item_of
 from sawlog.formats.values import as_object, as_text
 from sawlog.store.content import RawPart

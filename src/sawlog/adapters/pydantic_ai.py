@@ -12,19 +12,29 @@ its tools run, the start of each tool. Without it the store is one like any othe
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Sequence
 from types import TracebackType
-from typing import Any, Self, Unpack, cast
+from typing import Any, Self, Unpack
 
-import msgspec
-from pydantic import TypeAdapter
-
-from sawlog.adapters.keeping import Entry, Keeper, Kept
+from sawlog.adapters.keeping import Keeper
 from sawlog.adapters.missing import missing
 from sawlog.adapters.place import Place, Store
+from sawlog.adapters.pydantic_conversation import (
+    DELETED,
+    RECORD,
+    RECORDS,
+    Home,
+    branches_of,
+    copied,
+    dumped,
+    entries_of,
+    id_of,
+    instructions_of,
+    take,
+)
 from sawlog.adapters.pydantic_messages import said_of
-from sawlog.formats.values import as_object, as_text
+from sawlog.adapters.records import Entry
+from sawlog.formats.values import as_text
 from sawlog.store.errors import ConfigError, EffectUnknown, quoted
 from sawlog.store.events.conversation import ToolStarted
 from sawlog.store.jsontext import source_of
@@ -39,29 +49,13 @@ try:
         ConversationRecord,
         ConversationStore,
     )
-    from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
+    from pydantic_ai.messages import ModelMessage
 except ImportError:
     raise missing("pydantic-ai-slim", "pydantic-ai") from None
 
 __all__ = ["FORMAT", "KeepsRuns", "SawlogConversationStore"]
 
 FORMAT = "pydantic-ai"
-
-_RECORD, _DELETED = "conversation", "conversation.deleted"
-_RECORDS: TypeAdapter[ConversationRecord] = TypeAdapter(ConversationRecord)
-
-
-class _Home(msgspec.Struct):
-    """A conversation: its session, and its entries by id, of every branch, as they were read.
-
-    `live` are the messages of a run and the ids of the entries that they were kept as.
-    """
-
-    keeper: Keeper
-    entries: dict[str, ConversationEntry] = {}
-    record: ConversationRecord | None = None
-    read: int = 0
-    live: list[tuple[ModelMessage, str]] = []
 
 
 class SawlogConversationStore(ConversationStore):
@@ -78,7 +72,7 @@ class SawlogConversationStore(ConversationStore):
     ) -> None:
         self._place = Place(store, tenant)
         self._options: SessionOptions = {"wait": 10.0, **options}
-        self._homes: dict[str, _Home] = {}
+        self._homes: dict[str, Home] = {}
 
     def keeps_runs(self, *, again: Collection[str] = ()) -> KeepsRuns:
         """A capability for agents whose runs are to be in the log as they go.
@@ -106,7 +100,7 @@ class SawlogConversationStore(ConversationStore):
 
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         """The record of a conversation, or None."""
-        return await self._place.run(lambda: _copied(self._looked(conversation_id).record))
+        return await self._place.run(lambda: copied(self._looked(conversation_id).record))
 
     async def read_records(
         self, *, scope: str | None = None, limit: int | None = None
@@ -140,32 +134,32 @@ class SawlogConversationStore(ConversationStore):
 
     # --- underneath: what blocks ------------------------------------------------------------------
 
-    def home(self, conversation_id: str) -> _Home:
+    def home(self, conversation_id: str) -> Home:
         """The session of a conversation, which need not be there yet."""
         home = self._homes.get(conversation_id)
         if home is None:
             keeper = Keeper(
                 self._place, conversation_id, format=FORMAT, api="openai-chat", **self._options
             )
-            home = self._homes[conversation_id] = _Home(keeper)
+            home = self._homes[conversation_id] = Home(keeper)
         return home
 
-    def _looked(self, conversation_id: str) -> _Home:
+    def _looked(self, conversation_id: str) -> Home:
         home = self.home(conversation_id)
-        _take(home, home.keeper.look())
+        take(home, home.keeper.look())
         return home
 
     def _read_records(self, scope: str | None, limit: int | None) -> list[ConversationRecord]:
         found: list[ConversationRecord] = []
         for home in self._all():
             if home.record is not None and scope in (None, home.record.scope):
-                found.append(_copied(home.record))
+                found.append(copied(home.record))
         found.sort(key=lambda record: record.updated_at, reverse=True)
         return found[:limit]
 
-    def _all(self) -> list[_Home]:
+    def _all(self) -> list[Home]:
         """Every conversation of the log. Sessions that others began are passed over."""
-        homes: list[_Home] = []
+        homes: list[Home] = []
         for row in self._place.log.sessions():
             if row.name:
                 try:
@@ -215,22 +209,22 @@ class SawlogConversationStore(ConversationStore):
         home = self.home(conversation_id)
         with home.keeper.held():
             self._expect(home, expected)
-            home.keeper.add([Entry("{}", kind=_DELETED)])
+            home.keeper.add([Entry("{}", kind=DELETED)])
             home.keeper.keep(0, "the conversation was deleted")
-            _take(home, home.keeper.look())
+            take(home, home.keeper.look())
 
-    def _expect(self, home: _Home, expected: str | None) -> None:
-        _take(home, home.keeper.look())
+    def _expect(self, home: Home, expected: str | None) -> None:
+        take(home, home.keeper.look())
         stored = home.record.revision if home.record is not None else None
         if stored != expected:
             raise ConversationConflict(home.keeper.name)
 
     def lay(
-        self, home: _Home, line: Sequence[ConversationEntry], record: ConversationRecord
+        self, home: Home, line: Sequence[ConversationEntry], record: ConversationRecord
     ) -> None:
         """Make these entries what stands, and keep the record; the session is held."""
         kept = home.keeper.kept()
-        stands = [(at, _id(one)) for at, one in enumerate(kept) if not one.kind]
+        stands = [(at, id_of(one)) for at, one in enumerate(kept) if not one.kind]
         shared = 0
         for (_, id), entry in zip(stands, line, strict=False):
             if id != entry.id:
@@ -238,19 +232,19 @@ class SawlogConversationStore(ConversationStore):
             shared += 1
         if shared < len(stands):
             home.keeper.keep(stands[shared][0], "the conversation branched off")
-        before = _instructions([entry.message for entry in line[:shared]])
+        before = instructions_of([entry.message for entry in line[:shared]])
         made: list[Entry] = []
         for entry in line[shared:]:
-            message = _dumped(entry.message)
+            message = dumped(entry.message)
             said = said_of(message, before)
             before = as_text(message.get("instructions")) or before
             value = {"id": entry.id, "parent_id": entry.parent_id, "message": message}
             made.append(
                 Entry(source_of(value), said, kind="message" if not said else "", ends=True)
             )
-        kept_record = _RECORDS.dump_json(record).decode()
-        home.keeper.add([*made, Entry(kept_record, kind=_RECORD)])
-        _take(home, home.keeper.look())
+        kept_record = RECORDS.dump_json(record).decode()
+        home.keeper.add([*made, Entry(kept_record, kind=RECORD)])
+        take(home, home.keeper.look())
 
 
 class KeepsRuns(AbstractCapability[Any]):
@@ -312,14 +306,14 @@ class KeepsRuns(AbstractCapability[Any]):
         home.keeper.hold()
         try:
             stands = self._stands(home)
-            if len(_same(home, stands, given)) < len(stands):
+            if len(entries_of(home, stands, given)) < len(stands):
                 raise ConversationConflict(id)
         except BaseException:
             home.keeper.unhold()
             raise
 
-    def _stands(self, home: _Home) -> list[ConversationEntry]:
-        _take(home, home.keeper.look())
+    def _stands(self, home: Home) -> list[ConversationEntry]:
+        take(home, home.keeper.look())
         head = home.record.head_id if home.record is not None else None
         return self._store._history(head, None)  # pyright: ignore[reportPrivateUsage]
 
@@ -327,7 +321,7 @@ class KeepsRuns(AbstractCapability[Any]):
         home = self._store.home(id)
         old = home.record
         stands = self._stands(home)
-        line = _same(home, stands, messages)
+        line = entries_of(home, stands, messages)
         if len(line) == len(stands) == len(messages) and old is not None:
             if old.usage == usage and old.deferred_tool_requests == waits:
                 return
@@ -342,7 +336,7 @@ class KeepsRuns(AbstractCapability[Any]):
             scope=old.scope if old is not None else None,
             forked_from=old.forked_from if old is not None else None,
             forked_at=old.forked_at if old is not None else None,
-            branches=_left(old, stands, line),
+            branches=branches_of(old, stands, line),
         )
         self._store.lay(home, line, record)
         home.live = [(one, entry.id) for one, entry in zip(messages, line, strict=True)]
@@ -360,76 +354,6 @@ class KeepsRuns(AbstractCapability[Any]):
         keeper.note(ToolStarted(call=event, call_id=call_id))
 
 
-_UNSETTLED = 2
-"""Messages at the end that may still change in place while a run goes on."""
-
-
-def _same(
-    home: _Home, stands: Sequence[ConversationEntry], messages: Sequence[ModelMessage]
-) -> list[ConversationEntry]:
-    """The entries that these messages begin with, by what they say in JSON."""
-    line: list[ConversationEntry] = []
-    for at, (entry, message) in enumerate(zip(stands, messages, strict=False)):
-        known = home.live[at] if at < len(home.live) - _UNSETTLED else None
-        settled = known is not None and known[0] is message and known[1] == entry.id
-        if not settled and _dumped(entry.message) != _dumped(message):
-            break
-        line.append(entry)
-    return line
-
-
-def _left(
-    old: ConversationRecord | None,
-    stands: Sequence[ConversationEntry],
-    line: Sequence[ConversationEntry],
-) -> list[str]:
-    """The ends of the branches that were left, with the one that these entries leave."""
-    left = list(old.branches) if old is not None else []
-    if stands and stands[-1].id not in {entry.id for entry in line}:
-        left = [*(one for one in left if one != stands[-1].id), stands[-1].id]
-    return left
-
-
 def _conversation(ctx: RunContext[Any]) -> str:
     assert ctx.conversation_id is not None, "every run belongs to a conversation"
     return ctx.conversation_id
-
-
-def _copied(record: ConversationRecord | None) -> Any:
-    return None if record is None else _RECORDS.validate_json(_RECORDS.dump_json(record))
-
-
-def _dumped(message: ModelMessage) -> dict[str, Any]:
-    [value] = json.loads(ModelMessagesTypeAdapter.dump_json([message]))
-    return cast(dict[str, Any], value)
-
-
-def _id(one: Kept) -> str:
-    return as_text(as_object(json.loads(one.source)).get("id"))
-
-
-def _instructions(messages: Sequence[ModelMessage]) -> str:
-    """The instructions of the newest request that has any."""
-    for message in reversed(messages):
-        found = getattr(message, "instructions", None)
-        if isinstance(found, str) and found:
-            return found
-    return ""
-
-
-def _take(home: _Home, ever: Sequence[Kept]) -> None:
-    """Read what came since: entries of every branch, and the newest record."""
-    for one in ever[home.read :]:
-        if one.kind == _DELETED:
-            home.record = None
-        elif one.kind == _RECORD:
-            home.record = _RECORDS.validate_json(one.source)
-        else:
-            value = json.loads(one.source)
-            [message] = ModelMessagesTypeAdapter.validate_python([value["message"]])
-            id = value["id"]
-            if id not in home.entries:
-                home.entries[id] = ConversationEntry(
-                    id=id, parent_id=value["parent_id"], message=message
-                )
-    home.read = len(ever)

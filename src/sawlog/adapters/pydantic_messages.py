@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from sawlog.adapters.keeping import Said
+from sawlog.adapters.records import Said
 from sawlog.formats.media import Blobs, image
+from sawlog.formats.media import content as media_content
 from sawlog.formats.values import as_list, as_object, as_text
-from sawlog.store.content import BoundPart, MediaPart, Part, RawPart, TextPart
+from sawlog.store.content import BoundPart, Part, RawPart, TextPart
 from sawlog.store.events.conversation import (
     MessageAssistant,
     MessageSystem,
@@ -137,6 +137,5 @@ def _said_part(one: object) -> tuple[Part, Blobs]:
         except (ValueError, binascii.Error):
             return RawPart(API, source_of(one)), ()
         media = as_text(value.get("media_type")) or "application/octet-stream"
-        digest = hashlib.sha256(data).hexdigest()
-        return MediaPart(media, blob=digest), ((data, media),)
+        return media_content(data, media)
     return RawPart(API, source_of(one)), ()
