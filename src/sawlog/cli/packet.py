@@ -10,7 +10,7 @@ from sawlog.cli import place
 from sawlog.cli.entries import entries_json, request_json, say_entries
 from sawlog.cli.options import All, Json, Raw, Zones
 from sawlog.cli.output import counted, say, table, visible, write_bytes, write_json
-from sawlog.cli.sent import SENT, sent_word
+from sawlog.cli.sent import SENT
 from sawlog.cli.zones import say_zones, zones_json
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _as_json(session: Recorded, step: int, found: StepPacket) -> dict[str, Any]:
         "name": session.name,
         "step": step,
         "origin": found.origin,
-        "sent": None if found.origin == "rendered" else sent_word(session, step) or None,
+        "sent": None if found.origin == "rendered" else session.steps[step].sent or None,
         "built_at": found.built_at or None,
         "sees": found.sees,
         **request_json(found),
@@ -138,7 +138,7 @@ def _print(session: Recorded, step: int, found: StepPacket, everything: bool) ->
         ("content", f"{content}, sha256:{found.semantic}" if found.semantic else content),
     ]
     if found.origin in ("built", "recorded"):
-        rows.insert(1, ("sent", SENT[sent_word(session, step)]))
+        rows.insert(1, ("sent", SENT[session.steps[step].sent]))
     if found.origin != "recorded":
         rows.insert(-2, ("rules", f"profile {header.profile}, renderer {header.renderer}"))
     if found.missing:

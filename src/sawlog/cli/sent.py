@@ -19,19 +19,6 @@ SENT = {
 }
 
 
-def sent_word(session: Recorded, step: int) -> str:
-    """The word for a step, as `sawlog.audit.sending` gives it; empty when nothing was sent yet."""
-    from sawlog.store.events.steps import AttemptSent
-
-    event = session.packet_event(step)
-    if event is not None and not any(
-        one.step == step and isinstance(one.content, AttemptSent)
-        for one in session.as_stored(event.seq)
-    ):
-        return ""
-    return session.steps[step].sent
-
-
 def must_be_ours(session: Recorded, why: str) -> None:
     """Raise ConfigError for a session whose every request another program built; `why` goes on."""
     from sawlog.store.errors import ConfigError

@@ -10,7 +10,7 @@ import typer
 from sawlog.cli import place
 from sawlog.cli.options import All, Json, SessionOrStep, Zones
 from sawlog.cli.output import excerpt, first_line, say, table, visible, write_json
-from sawlog.cli.sent import SENT, sent_word
+from sawlog.cli.sent import SENT
 from sawlog.cli.zones import say_zones, zones_json
 
 if TYPE_CHECKING:
@@ -285,7 +285,7 @@ def _sent(log: Log, row: SessionRow, step: int) -> str | None:
     from sawlog.store.errors import SawlogError
 
     try:
-        return sent_word(Recorded(log, row), step)
+        return Recorded(log, row).steps[step].sent
     except SawlogError:
         # A step of a damaged session is shown all the same; `sawlog verify` says what is wrong.
         return None
