@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import Any
@@ -26,6 +27,9 @@ from sawlog.store.events.conversation import (
 )
 from sawlog.store.jsonslices import SCANNER
 from sawlog.store.text import Text, raw_bytes
+
+_MOST = 50_000
+"""Pairs of equal things up to which the longest common runs are looked for."""
 
 Gist = bytes
 """The digest of what a part says, whoever spells it."""
@@ -72,9 +76,17 @@ def pairs(known: Sequence[Gist], told: Sequence[Gist]) -> dict[int, int]:
     found = {at: at for at in range(same)}
     if same == len(known) or same == len(told):
         return found
-    matcher = SequenceMatcher(None, known[same:], told[same:], autojunk=False)
-    for block in matcher.get_matching_blocks():
-        found.update((same + block.b + n, same + block.a + n) for n in range(block.size))
+    if _cost(known, told, same) <= _MOST:
+        matcher = SequenceMatcher(None, known[same:], told[same:], autojunk=False)
+        for block in matcher.get_matching_blocks():
+            found.update((same + block.b + n, same + block.a + n) for n in range(block.size))
+    else:
+        # What is said over and over would be compared with itself for seconds: the common end
+        # counts, and of the rest whatever is told again in whatever order.
+        end = 1
+        while end <= min(len(known), len(told)) - same and known[-end] == told[-end]:
+            found[len(told) - end] = len(known) - end
+            end += 1
     left: dict[Gist, list[int]] = {}
     used = set(found.values())
     for at in range(len(known) - 1, same - 1, -1):
@@ -84,6 +96,12 @@ def pairs(known: Sequence[Gist], told: Sequence[Gist]) -> dict[int, int]:
         if at not in found and left.get(told[at]):
             found[at] = left[told[at]].pop()
     return found
+
+
+def _cost(known: Sequence[Gist], told: Sequence[Gist], start: int) -> int:
+    """How many pairs of equal things there are behind a common beginning."""
+    counts = Counter(known[at] for at in range(start, len(known)))
+    return sum(counts[told[at]] for at in range(start, len(told)))
 
 
 def _parts(role: str, parts: Sequence[Part], contents: Contents | None) -> list[Gist]:
@@ -137,9 +155,9 @@ def _canonical(source: str, *, bare: bool = False) -> str:
     """JSON without its spelling; `bare`: also without what a client adds or drops."""
     try:
         value = SCANNER.decode(source)
+        return json.dumps(_bare(value) if bare else value, sort_keys=True, separators=(",", ":"))
     except (ValueError, RecursionError):
         return source
-    return json.dumps(_bare(value) if bare else value, sort_keys=True, separators=(",", ":"))
 
 
 def _bare(value: Any) -> Any:

@@ -55,21 +55,10 @@ def transports_of(http: Any, client: object) -> list[tuple[dict[Any, Any], Any, 
 
 
 def _wrapped(transport: Any, say: Say, client: str) -> Any:
+    """The recording transport in a transport's place; of those that serve both kinds of client,
+    such as `MockTransport`, one that serves both."""
     library = library_of_transport(transport)
     assert library is not None
-    if hasattr(transport, "handle_async_request"):
-
-        class AsyncRecording(library.AsyncBaseTransport):  # type: ignore[misc, name-defined]
-            sawlog_records = True
-
-            async def handle_async_request(self, request: Any) -> Any:
-                send = transport.handle_async_request
-                return await ahandle(library, say, request, client, send)
-
-            async def aclose(self) -> None:
-                await transport.aclose()
-
-        return AsyncRecording()
 
     class Recording(library.BaseTransport):  # type: ignore[misc, name-defined]
         sawlog_records = True
@@ -80,4 +69,19 @@ def _wrapped(transport: Any, say: Say, client: str) -> Any:
         def close(self) -> None:
             transport.close()
 
-    return Recording()
+    class AsyncRecording(library.AsyncBaseTransport):  # type: ignore[misc, name-defined]
+        sawlog_records = True
+
+        async def handle_async_request(self, request: Any) -> Any:
+            send = transport.handle_async_request
+            return await ahandle(library, say, request, client, send)
+
+        async def aclose(self) -> None:
+            await transport.aclose()
+
+    class BothRecording(Recording, AsyncRecording):
+        pass
+
+    if not hasattr(transport, "handle_async_request"):
+        return Recording()
+    return BothRecording() if hasattr(transport, "handle_request") else AsyncRecording()

@@ -48,7 +48,7 @@ class Said(msgspec.Struct, frozen=True):
 def said(body: Body, items: Sequence[str], start: int) -> list[Said]:
     """What the messages and items from `start` on say. `items` are the sources of all of them."""
     if body.api == "anthropic":
-        return [one for at in range(start, len(items)) for one in _anthropic(items[at], at)]
+        return [one for at in range(start, len(items)) for one in _of_anthropic(items[at], at)]
     if body.api == "openai-responses":
         return _responses(items, start)
     found: list[Said] = []
@@ -166,6 +166,14 @@ def _chat(api: str, source: str, at: int) -> list[Said]:
 
 
 # --- Anthropic -----------------------------------------------------------------------------------
+
+
+def _of_anthropic(source: str, at: int) -> list[Said]:
+    try:
+        return _anthropic(source, at)
+    except ValueError:
+        # Content that is neither a text nor a list of objects; what was sent stays as it is.
+        return [_raw("anthropic", source, at)]
 
 
 def _anthropic(source: str, at: int) -> list[Said]:

@@ -84,16 +84,6 @@ def wrap(client: Any, player: Player) -> None:
 def _in_place_of(transport: Any, player: Player) -> Any:
     library = library_of_transport(transport)
     assert library is not None
-    if hasattr(transport, "handle_async_request"):
-
-        class AsyncReplaying(library.AsyncBaseTransport):  # type: ignore[misc, name-defined]
-            async def handle_async_request(self, request: Any) -> Any:
-                return answered(library, player, request, await request.aread())
-
-            async def aclose(self) -> None:
-                await transport.aclose()
-
-        return AsyncReplaying()
 
     class Replaying(library.BaseTransport):  # type: ignore[misc, name-defined]
         def handle_request(self, request: Any) -> Any:
@@ -102,7 +92,19 @@ def _in_place_of(transport: Any, player: Player) -> Any:
         def close(self) -> None:
             transport.close()
 
-    return Replaying()
+    class AsyncReplaying(library.AsyncBaseTransport):  # type: ignore[misc, name-defined]
+        async def handle_async_request(self, request: Any) -> Any:
+            return answered(library, player, request, await request.aread())
+
+        async def aclose(self) -> None:
+            await transport.aclose()
+
+    class BothReplaying(Replaying, AsyncReplaying):
+        pass
+
+    if not hasattr(transport, "handle_async_request"):
+        return Replaying()
+    return BothReplaying() if hasattr(transport, "handle_request") else AsyncReplaying()
 
 
 @cache
