@@ -319,8 +319,21 @@ def test_a_task_that_is_cancelled_takes_nothing_from_the_other(log: AgentLog, ap
             programs = [Program(api, client, seed=n, stream=True) for n in range(2)]
             programs[0].says("stop half way")
             programs[1].says("go to the end")
-            tasks = [asyncio.create_task(one.aask()) for one in programs]
-            await asyncio.sleep(0.25)
+            reached = asyncio.Event()
+
+            async def stands_still() -> None:
+                create, given = programs[0].request()
+                seen = 0
+                async for _ in await create(**given, stream=True):
+                    seen += 1
+                    if seen == 4:
+                        reached.set()
+
+            tasks: list[asyncio.Task[Any]] = [
+                asyncio.create_task(stands_still()),
+                asyncio.create_task(programs[1].aask()),
+            ]
+            await reached.wait()
             tasks[0].cancel()
             await asyncio.wait(tasks)
             assert tasks[0].cancelled()
