@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from sawlog.store.jsonslices import SCANNER, skip_space, string
+from sawlog.store.jsonslices import SCANNER, skip_space, source_at, string
 
 _PARTS: Mapping[str, Mapping[str, str]] = {
     "anthropic": {"system": "system", "tools": "tool", "messages": "item"},
@@ -71,6 +71,20 @@ class Body(msgspec.Struct, frozen=True):
         """What is neither model nor parts, as a JSON object in the order of the body."""
         said = sorted((one.key, one.end) for name, one in self.members.items() if name != "model")
         return "{" + ",".join(self.text[key:end] for key, end in said) + "}"
+
+    @property
+    def handle(self) -> str:
+        """What of the provider's keeping it goes on from: the id of a response or a conversation.
+
+        Such a request tells what is new and leaves out the history. Empty for one that does not.
+        """
+        for name in ("previous_response_id", "conversation"):
+            found = self.members.get(name)
+            source = "" if found is None else self.text[found.start : found.end]
+            said = string(source) or string(source_at(source, "id"))
+            if said:
+                return said
+        return ""
 
     @property
     def streams(self) -> bool:

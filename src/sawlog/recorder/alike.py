@@ -38,12 +38,21 @@ Gist = bytes
 class Atom(msgspec.Struct, frozen=True, gc=False):
     """One thing that a history says, and the event that holds it (hex id; empty: none yet).
 
-    `system`: an instruction of the operator's, which many conversations have in common.
+    `system`: an instruction of the operator's, which many conversations have in common; `model`:
+    the model said it.
     """
 
     gist: Gist
     event: str = ""
     system: bool = False
+    model: bool = False
+
+
+def atoms(payload: Payload, event: str = "", contents: Contents | None = None) -> list[Atom]:
+    """What an event of that id says, in order."""
+    system = isinstance(payload, MessageSystem)
+    model = isinstance(payload, MessageAssistant | ToolRequested)
+    return [Atom(gist, event, system, model) for gist in gists(payload, contents)]
 
 
 def gists(payload: Payload, contents: Contents | None = None) -> list[Gist]:

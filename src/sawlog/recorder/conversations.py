@@ -119,11 +119,12 @@ class Conversations:
         if again is not None:
             return again
         if body is not None:
-            best = self._best(idle, body)
+            ours = next((one for one in idle if one.has_built(asked, body)), None)
+            best = ours or self._best(idle, body)
             if best is not None:
                 return best
         fresh = next((one for one in idle if one.unanswered), None)
-        return fresh or self._new()
+        return fresh or self._new(body)
 
     def _best(self, idle: list[Recorder], body: Body) -> Recorder | None:
         """The conversation that holds most of a request; None when none holds anything."""
@@ -150,7 +151,9 @@ class Conversations:
             self._recorders.remove(one)
             one.session.release()
 
-    def _new(self) -> Recorder:
+    def _new(self, body: Body | None) -> Recorder:
+        """The next conversation beside the first: one of an earlier run that the request goes on
+        from, or one in which nothing was said."""
         name = self._first.name or self._first.id
         while True:
             self._made += 1
@@ -162,7 +165,7 @@ class Conversations:
                 session.acquire()
             recorder = Recorder(session, strict=self._strict)
             self._recorders.append(recorder)
-            if recorder.unanswered:
+            if recorder.unanswered or (body is not None and recorder.matches(body)):
                 return recorder
 
     def _tell_gaps(self, session: Session) -> None:

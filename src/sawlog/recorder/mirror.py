@@ -12,7 +12,7 @@ import msgspec
 from sawlog.builder.contents import Contents
 from sawlog.builder.requests.cutting import Body
 from sawlog.builder.state import State
-from sawlog.recorder.alike import Atom, Gist, gists, pairs
+from sawlog.recorder.alike import Atom, Gist, atoms, pairs
 from sawlog.recorder.items import Said, group_start, said
 from sawlog.store.event import Event
 from sawlog.store.events.base import Payload
@@ -25,7 +25,8 @@ class News(msgspec.Struct, frozen=True):
     `new` are the events to append, each with its place among what is `told`; `gone` are the ids of
     events that it repeats no more, or otherwise. `told` is the history as it is from here on, the
     new events' ids still empty; `counts` how much of it stands at the end of each of the `items`.
-    `matched` counts what was known of it.
+    `matched` counts what was known of it, instructions of the operator's left out; `begins` says
+    that it begins as what is known does.
     """
 
     new: tuple[tuple[Said, int, int], ...]
@@ -33,7 +34,20 @@ class News(msgspec.Struct, frozen=True):
     told: tuple[Atom, ...]
     items: tuple[str, ...]
     counts: tuple[int, ...]
-    matched: int
+    matched: int = 0
+    begins: bool = False
+
+    @property
+    def belongs(self) -> int:
+        """How much of the known it goes on from; 0 when it is another conversation.
+
+        A word that both happen to hold makes no conversation, and one that starts anew with the
+        same words is a new one: it repeats nothing that the model said.
+        """
+        size = sum(not one.system for one in self.told)
+        answers = any(one.model and one.event for one in self.told)
+        half = self.matched > 1 and 2 * self.matched >= size
+        return self.matched if answers and (self.begins or half) else 0
 
 
 def items_of(body: Body) -> tuple[str, ...]:
@@ -49,48 +63,49 @@ class Mirror:
         self._items: tuple[str, ...] = ()
         self._counts: tuple[int, ...] = ()
 
+    def added(self, body: Body) -> News:
+        """What a request tells that leaves the history to the provider: all of it is new."""
+        told = list(self.known)
+        new: list[tuple[Said, int, int]] = []
+        for one in said(body, items_of(body), 0):
+            first = len(told)
+            told.extend(atoms(one.payload))
+            new.append((one, first, len(told)))
+        return News(tuple(new), (), tuple(told), (), ())
+
     def news(self, body: Body) -> News:
         """What a request tells, without taking it in."""
         items = items_of(body)
-        same = self.repeated(items)
-        start = group_start(body, items, same)
+        start = group_start(body, items, self.repeated(items))
         before = self._counts[start - 1] if start else 0
-        spoken = [(one, gists(one.payload)) for one in said(body, items, start)]
+        spoken = [(one, atoms(one.payload)) for one in said(body, items, start)]
         tail = self.known[before:]
-        told = [gist for _, found in spoken for gist in found]
+        told = [atom.gist for _, found in spoken for atom in found]
         repeats = pairs([one.gist for one in tail], told)
         whole = self._whole(tail, repeats)
-        atoms: list[Atom] = []
+        history = list(self.known[:before])
         new: list[tuple[Said, int, int]] = []
         ends: dict[int, int] = {}
-        matched = sum(not one.system for one in self.known[:before])
+        matched = sum(not one.system for one in history)
         for one, found in spoken:
-            first = len(atoms)
-            places = range(first, first + len(found))
+            first = len(history)
+            places = range(first - before, first - before + len(found))
             events = [tail[repeats[at]].event if at in repeats else "" for at in places]
             # What repeats a part of an event and tells the rest anew is a new one.
             known = all(event in whole for event in events)
-            system = isinstance(one.payload, MessageSystem)
-            for gist, event in zip(found, events, strict=True):
-                atoms.append(Atom(gist, event if known else "", system))
-            if not system:
-                matched += sum(map(bool, events))
+            for atom, event in zip(found, events, strict=True):
+                history.append(msgspec.structs.replace(atom, event=event if known else ""))
+                matched += bool(event) and not atom.system
             if not known:
-                new.append((one, before + first, before + len(atoms)))
-            ends[one.piece] = before + len(atoms)
-        kept = {atom.event for atom in atoms}
+                new.append((one, first, len(history)))
+            ends[one.piece] = len(history)
+        kept = {atom.event for atom in history[before:]}
         gone = dict.fromkeys(one.event for one in tail if one.event not in kept)
         counts = list(self._counts[:start])
         for at in range(start, len(items)):
             counts.append(ends.get(at, counts[-1] if counts else 0))
-        return News(
-            tuple(new),
-            tuple(gone),
-            (*self.known[:before], *atoms),
-            items,
-            tuple(counts),
-            matched,
-        )
+        begins = _first(history) == _first(self.known)
+        return News(tuple(new), tuple(gone), tuple(history), items, tuple(counts), matched, begins)
 
     def repeated(self, items: tuple[str, ...]) -> int:
         """How many of the first items are those of the last request, to the letter."""
@@ -118,7 +133,7 @@ class Mirror:
 
     def heard(self, said: Iterable[Gist], event: str) -> None:
         """Take in what the model said to the last request, in an event of that id."""
-        self.known.extend(Atom(gist, event) for gist in said)
+        self.known.extend(Atom(gist, event, model=True) for gist in said)
 
 
 def shown(state: State, contents: Contents, *, header: bool) -> list[Atom]:
@@ -127,13 +142,17 @@ def shown(state: State, contents: Contents, *, header: bool) -> list[Atom]:
     seqs.update(dict.fromkeys(one.seq for one in state.news))
     if not header:
         seqs = {**dict.fromkeys(seq for seq, _ in state.system), **seqs}
-    atoms: list[Atom] = []
+    found: list[Atom] = []
     for seq in sorted(seqs):
         event = contents.event(seq)
         if isinstance(event.content, Payload) and not (header and _is_header(event)):
-            system = isinstance(event.content, MessageSystem)
-            atoms.extend(Atom(gist, event.id, system) for gist in gists(event.content, contents))
-    return atoms
+            found.extend(atoms(event.content, event.id, contents))
+    return found
+
+
+def _first(history: Sequence[Atom]) -> Gist | None:
+    """What a history begins with, instructions of the operator's left out."""
+    return next((one.gist for one in history if not one.system), None)
 
 
 def _is_header(event: Event) -> bool:

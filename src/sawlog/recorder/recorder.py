@@ -33,6 +33,7 @@ from sawlog.store.events.base import Payload
 from sawlog.store.events.conversation import MessageSystem, ToolFinished, ToolRequested
 from sawlog.store.events.lifecycle import HistoryEdited
 from sawlog.store.events.steps import (
+    AttemptAnswered,
     AttemptLost,
     PacketRecorded,
     StepAbandoned,
@@ -85,6 +86,7 @@ class Recorder:
         self._known: dict[str, tuple[int, int]] = {}
         self._calls: dict[str, tuple[str, int, str]] = {}
         self._last: tuple[bytes, Exchange] | None = None
+        self._handles: set[str] | None = None
 
     @property
     def busy(self) -> bool:
@@ -92,9 +94,11 @@ class Recorder:
         return self.reserved or (self._last is not None and not self._last[1].done)
 
     def matches(self, body: Body) -> int:
-        """How many things of a request this conversation holds already."""
+        """How much of this conversation a request goes on from; 0 when it is of another one."""
         with self._lock:
-            return self._mirrored(body).news(body).matched
+            if body.handle:
+                return int(body.handle in self._kept_there())
+            return self._mirrored(body).news(body).belongs
 
     def repeated(self, items: tuple[str, ...]) -> int:
         """How many of a request's first items stood as they are in the last one."""
@@ -104,6 +108,12 @@ class Recorder:
     def waits_for(self, digest: bytes) -> bool:
         """True when bytes of that SHA-256 were sent last, and there is no reply to them."""
         return self._again(digest) is not None
+
+    def has_built(self, asked: Asked, body: Body) -> bool:
+        """True when the request is a packet of the session's own that waits to be sent."""
+        with self._lock:
+            built = self._built(self.session.state)
+            return built is not None and _same(built, asked, body)
 
     @property
     def unanswered(self) -> bool:
@@ -163,7 +173,8 @@ class Recorder:
         if body is not None:
             header = system_text(body), tools_of(body)
             events.extend(self._header(state, *header))
-            news = self._mirrored(body).news(body)
+            mirror = self._mirrored(body)
+            news = mirror.added(body) if body.handle else mirror.news(body)
             if news.gone:
                 events.append(self._new(HistoryEdited(news.gone), "harness"))
             for one, _, _ in news.new:
@@ -185,6 +196,8 @@ class Recorder:
             self._body = body
             self._listed = listing
         self._known = {}
+        if body is not None and body.handle:
+            self._kept_there().add(body.handle)
         attempts = Attempts(self.session, step, event.id.hex(), asked.api)
         return Exchange(attempts, asked.api, self._settled, strict=self._strict)
 
@@ -268,6 +281,16 @@ class Recorder:
             self._mirror = Mirror(shown(self.session.state, self.session.window, header=header))
         return self._mirror
 
+    def _kept_there(self) -> set[str]:
+        """What the provider keeps of this conversation: ids of responses, and of itself."""
+        if self._handles is None:
+            self._handles = set()
+            step = self.session.state.step
+            for event in self.session.events_from(self.session.place(step) if step else 0):
+                if isinstance(event.content, AttemptAnswered):
+                    self._handles.add(text_of(event.content.response_id, self.session.window))
+        return self._handles
+
     def _system_now(self, state: State) -> str | None:
         if self._system is None:
             window = self.session.window
@@ -312,6 +335,8 @@ class Recorder:
         with self._lock:
             for new in kept.events:
                 assert new.id is not None
+                if isinstance(new.payload, AttemptAnswered) and self._handles is not None:
+                    self._handles.add(text_of(new.payload.response_id, _Own(new)))
                 if self._mirror is not None:
                     self._mirror.heard(gists(new.payload, _Own(new)), new.id.hex())
             for new, asked in kept.calls:

@@ -6,7 +6,7 @@ lease, the folded state and the contents are its `Driver`'s.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from os import PathLike
 from types import TracebackType
@@ -23,6 +23,7 @@ from sawlog.store.content import MediaPart, Part, TextPart
 from sawlog.store.directory import SessionRow
 from sawlog.store.envelope import Blob, NewEvent
 from sawlog.store.errors import ConfigError, InvalidEvent, NoSession, StoreError, quoted
+from sawlog.store.event import Event
 from sawlog.store.events.base import Payload
 from sawlog.store.events.conversation import (
     MessageSystem,
@@ -343,6 +344,10 @@ class Session(Resolving, Shortening):
     def place(self, step: int) -> int:
         """The seq of a step's packet. Raises NoStep."""
         return self._driver.place(step)
+
+    def events_from(self, seq: int) -> Iterator[Event]:
+        """The events from that one on, as the log holds them."""
+        return self._driver.events(max(0, seq - 1))
 
     def caught_up(self) -> State:
         """The state after what others have appended meanwhile, too."""
