@@ -110,7 +110,7 @@ class Keeping(BaseHTTPRequestHandler):
         content = [
             {"type": "output_text", "text": f"answer to {asked['input']}", "annotations": []}
         ]
-        item = {
+        item: Any = {
             "id": "msg_1", "type": "message", "role": "assistant", "status": "completed",
             "content": content,
         }  # fmt: skip
@@ -152,7 +152,8 @@ def test_requests_that_lean_on_the_provider_go_on_from_what_it_keeps(
                 for one in (0, 1):
                     options: Any = {"previous_response_id": last[one]} if last[one] else {}
                     told = f"say {one}, after {last[one]}"
-                    last[one] = client.responses.create(model="m", input=told, **options).id
+                    reply: Any = client.responses.create(model="m", input=told, **options)
+                    last[one] = reply.id
     assert names(log) == ["task", "task/2"]
     for name in names(log):
         recorded = sound(log, name)
