@@ -23,6 +23,16 @@ def recorded(log: AgentLog, api: str, name: str = "program", *, turns: int = 2) 
         return fake.bodies()
 
 
+def offered(log: AgentLog, text: str, name: str = "program") -> None:
+    """Record a program while the session is offered an item, which the program knows nothing of."""
+    with FakeProvider(script()) as fake, log.session(name) as s:
+        with client_of("openai-chat", fake) as client:
+            program = Program("openai-chat", library.record(client, session=s))
+            program.turn()
+            s.offer(text, source_id="port", channel="memory")
+            program.turn()
+
+
 def edited(log: AgentLog, name: str = "edited") -> list[bytes]:
     """The same, and in its last turn the program has put a summary in the place of the first."""
     with FakeProvider(script()) as fake, log.session(name) as s:

@@ -185,10 +185,7 @@ def test_why_finds_in_a_request_what_stands_in_no_event_of_it(store: str, log: A
 
 
 def test_an_item_that_no_request_repeats_is_told_as_that(store: str, log: AgentLog) -> None:
-    spoken.recorded(log, "openai-chat")
-    with log.session("program") as s:
-        s.offer("The port is 8443.", source_id="port", channel="memory")
-    spoken.recorded(log, "openai-chat", turns=3)
+    spoken.offered(log, "The port is 8443.")
     step = log.read("program").last_step()
     [item] = log.read("program").steps[step].why("8443")
     assert (item.present, item.reason, item.cause) == (False, "not_repeated", "filtered")

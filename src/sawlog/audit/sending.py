@@ -18,6 +18,7 @@ from sawlog.builder.packet import Entry
 from sawlog.builder.requests.reading import read_body
 from sawlog.store.event import Event
 from sawlog.store.events.steps import AttemptAnswered, AttemptSent
+from sawlog.store.jsonslices import fields, string
 from sawlog.work.dials import whole
 
 
@@ -69,10 +70,17 @@ def _names_alone(entry: Entry) -> bool:
     """True of a medium of which the log has a name and no bytes: a URL, a provider's file."""
     if entry.part == "media":
         return not entry.text.startswith("sha256:")
-    return entry.part == "raw" and any(name in entry.text for name in _NAMES)
+    if entry.part != "raw":
+        return False
+    try:
+        kind = string(fields(entry.text).get("type"))
+    except ValueError:
+        return False
+    return kind in _MEDIA and any(name in entry.text for name in _NAMES)
 
 
-_NAMES = ('"file_id":"', '"url":"http', '"image_url":"http', '"file_url":"http')
+_MEDIA = ("image", "document", "image_url", "file", "input_image", "input_file", "container_upload")
+_NAMES = ('"file_id":', '"url":"http', '"image_url":"http', '"file_url":"http')
 
 
 def dialled(session: Recorded, event: Event) -> AttemptSent:
