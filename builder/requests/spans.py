@@ -33,9 +33,12 @@ Place = tuple[int, int]
 Known = Mapping[str, tuple[int, int]]
 """Texts that events hold: text to (seq, part)."""
 
+Lengths = Mapping[str, Sequence[int]]
+
 Span = Keep | Literal | Quote | Again
 
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# Possessive: a text of 50 MB would need gigabytes of what might be tried again.
+_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
 
 class BadSpans(BuildError):
@@ -81,6 +84,7 @@ def written(
     old: dict[bytes, tuple[int, int]] = {}
     for digest, first, count in before.pieces if before is not None else ():
         old.setdefault(digest, (first, count))
+    lengths = _lengths(known)
     spans: list[Span] = []
     places: list[Place] = []
     pieces: list[tuple[bytes, int, int]] = []
@@ -98,7 +102,7 @@ def written(
                     _again(spans, place)
             places.extend(kept)
         else:
-            for span in _new(text, known):
+            for span in _new(text, known, lengths):
                 places.append((seq, len(spans)))
                 spans.append(span)
         pieces.append((digest, first, len(places) - first))
@@ -193,11 +197,11 @@ def _again(spans: list[Span], place: Place) -> None:
         spans.append(Again(seq, index, index + 1))
 
 
-def _new(text: str, known: Known) -> list[Literal | Quote]:
+def _new(text: str, known: Known, lengths: Lengths) -> list[Literal | Quote]:
     """The spans of a text that stands in no earlier body: quotes of events, and the rest."""
     spans: list[Literal | Quote] = []
     at = 0
-    for start, end, quote in _quotes(text, known):
+    for start, end, quote in _quotes(text, known, lengths):
         if start < at:
             continue
         if start > at:
@@ -209,7 +213,19 @@ def _new(text: str, known: Known) -> list[Literal | Quote]:
     return spans
 
 
-def _quotes(text: str, known: Known) -> list[tuple[int, int, Quote]]:
+def _lengths(known: Known) -> Lengths:
+    """The known texts that stand in a body as they are: JSON, such as arguments that are an object.
+
+    Their lengths by their first characters, so that a body is looked through once for all of them.
+    """
+    found: dict[str, dict[int, None]] = {}
+    for said in known:
+        if len(said) >= LEAST and said[:1] == "{":
+            found.setdefault(said[:LEAST], {})[len(said)] = None
+    return {begins: tuple(lengths) for begins, lengths in found.items()}
+
+
+def _quotes(text: str, known: Known, lengths: Lengths) -> list[tuple[int, int, Quote]]:
     """Where the text repeats what an event holds, in order."""
     if not known:
         return []
@@ -229,10 +245,13 @@ def _quotes(text: str, known: Known) -> list[tuple[int, int, Quote]]:
             if _string(said, ascii=spelling == "ascii") == token:
                 found.append((match.start(), match.end(), Quote(*place, spelling)))
                 break
-    for said, place in known.items():
-        # Sources of JSON, such as arguments that are an object, stand in a body as they are.
-        if len(said) >= LEAST and said[:1] == "{":
-            at = text.find(said)
-            if at >= 0:
-                found.append((at, at + len(said), Quote(*place, "raw")))
+    seen: set[str] = set()
+    at = text.find("{") if lengths else -1
+    while at >= 0:
+        for length in lengths.get(text[at : at + LEAST], ()):
+            said = text[at : at + length]
+            if said in known and said not in seen:
+                seen.add(said)
+                found.append((at, at + length, Quote(*known[said], "raw")))
+        at = text.find("{", at + 1)
     return sorted(found, key=lambda one: (one[0], -one[1]))

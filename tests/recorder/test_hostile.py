@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ import pytest
 
 import sawlog
 from sawlog.agentlog import AgentLog
+from sawlog.builder.requests.spans import written
 from sawlog.recorder.alike import pairs
+from sawlog.store.events.steps import Quote
 from tests.session.agents import opened, sound, types
 
 LISTS = {
@@ -226,3 +229,45 @@ def test_a_common_end_is_the_same_end_when_all_is_alike() -> None:
     said = [b"go on", b"ok"] * 1000
     found = pairs([b"x", *said, b"last"], [b"y", *said, b"last"])
     assert found == {at: at for at in range(1, 2002)}
+
+
+# --- what is large --------------------------------------------------------------------------------
+
+
+def test_a_long_text_is_cut_in_as_much_memory_as_it_has() -> None:
+    """A text of 50 MB took 6.8 GB and half a minute, in the way that strings were looked for."""
+    text = '{"role":"user","content":"' + "c" * 4_000_000 + '\\n"}'
+    tracemalloc.start()
+    try:
+        spans, _, _ = written(
+            [text], 2, None, {"some other text of at least forty characters": (1, 1)}
+        )
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(spans) == 1 and most < 8 * len(text)
+
+
+def test_a_history_of_many_calls_is_looked_through_once() -> None:
+    """Each of its arguments was looked for in each of its messages."""
+    count = 8000
+    sources = [
+        f'{{"path":"src/module_{at}/file.py","start":{at},"end":{at + 9}}}' for at in range(count)
+    ]
+    known = {source: (at + 1, 1) for at, source in enumerate(sources)}
+    texts = [
+        f'{{"role":"assistant","content":[{{"type":"tool_use","input":{s}}}]}}' for s in sources
+    ]
+    begun = time.perf_counter()
+    spans, _, _ = written(texts, count + 1, None, known)
+    assert time.perf_counter() - begun < 3
+    quotes = [span for span in spans if isinstance(span, Quote)]
+    assert [(one.seq, one.part, one.spelling) for one in quotes] == [
+        (at, 1, "raw") for at in range(1, count + 1)
+    ]
+
+
+@paths
+def test_a_request_of_many_megabytes_is_kept(log: AgentLog, path: str) -> None:
+    item = {"role": "user", "content": 'long "text", quoted\n' * 500_000}
+    post(log, path, [json.dumps({"model": "m", LISTS[path]: [item]}).encode()])
