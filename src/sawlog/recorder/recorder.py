@@ -98,7 +98,10 @@ class Recorder:
         with self._lock:
             if body.handle:
                 return int(body.handle in self._kept_there())
-            return self._mirrored(body).news(body).belongs
+            news = self._mirrored(body).news(body)
+            # A program that is started again asks the same again: it goes on in its session.
+            again = news.matched if self._last is None and news.begins else 0
+            return news.belongs or again
 
     def repeated(self, items: tuple[str, ...]) -> int:
         """How many of a request's first items stood as they are in the last one."""
