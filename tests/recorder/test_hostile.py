@@ -251,13 +251,10 @@ def test_a_long_text_is_cut_in_as_much_memory_as_it_has() -> None:
 def test_a_history_of_many_calls_is_looked_through_once() -> None:
     """Each of its arguments was looked for in each of its messages."""
     count = 8000
-    sources = [
-        f'{{"path":"src/module_{at}/file.py","start":{at},"end":{at + 9}}}' for at in range(count)
-    ]
+    said = (f'"command":"cd /srv/agent && python -m pytest -q","n":{at}' for at in range(count))
+    sources = ["{" + one + "}" for one in said]
     known = {source: (at + 1, 1) for at, source in enumerate(sources)}
-    texts = [
-        f'{{"role":"assistant","content":[{{"type":"tool_use","input":{s}}}]}}' for s in sources
-    ]
+    texts = [f'{{"role":"assistant","content":[{{"input":{source}}}]}}' for source in sources]
     begun = time.perf_counter()
     spans, _, _ = written(texts, count + 1, None, known)
     assert time.perf_counter() - begun < 3
