@@ -30,7 +30,7 @@ def record(client: T, *, session: Session | AsyncSession, strict: bool = True) -
     first = session.sync if isinstance(session, AsyncSession) else session
     first.sending()
     http = getattr(client, "_client", client)
-    places = transports_of(http, client)
+    places = _transports(http, client)
     conversations = Conversations(first, strict=strict)
     library = library_of(client)
     for holder, key, transport in places:
@@ -38,7 +38,7 @@ def record(client: T, *, session: Session | AsyncSession, strict: bool = True) -
     return client
 
 
-def transports_of(http: Any, client: object) -> list[tuple[dict[Any, Any], Any, Any]]:
+def _transports(http: Any, client: object) -> list[tuple[dict[Any, Any], Any, Any]]:
     """Where an HTTP client holds its transports."""
     inner = getattr(http, "_transport", None)
     mounts: dict[Any, Any] = getattr(http, "_mounts", {})
