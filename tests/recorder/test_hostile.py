@@ -20,6 +20,7 @@ from sawlog.agentlog import AgentLog
 from sawlog.builder.requests.spans import written
 from sawlog.recorder.alike import pairs
 from sawlog.store.events.steps import Quote
+from sawlog.testing.answering import replay
 from tests.session.agents import opened, sound, types
 
 LISTS = {
@@ -126,6 +127,24 @@ def test_an_answer_from_memory_that_was_packed_is_unpacked_once(log: AgentLog) -
             sawlog.record(client, session=s)
             assert client.post("/v1/chat/completions", json={"messages": []}).json() == CHAT
     assert types(sound(log, "task"))[-2:] == ["message.assistant", "step.completed"]
+
+
+def test_a_client_whose_transport_is_both_is_answered_from_a_recording(log: AgentLog) -> None:
+    ask = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+    with httpx.Client(transport=answering(httpx), base_url="http://model.test") as client:
+        with log.session("task") as s:
+            sawlog.record(client, session=s)
+            client.post("/v1/chat/completions", json=ask)
+
+    def never(request: httpx.Request) -> httpx.Response:
+        raise AssertionError(request.url)
+
+    recorded = log.read("task")
+    transport = httpx.MockTransport(never)
+    with httpx.Client(transport=transport, base_url="http://model.test") as client:
+        replay(client, session=recorded)
+        found = client.post("/v1/chat/completions", json=ask).json()
+    assert found["choices"][0]["message"]["content"] == "hi"
 
 
 # --- bodies ---------------------------------------------------------------------------------------
