@@ -265,7 +265,8 @@ def test_a_request_cancelled_at_any_moment_has_an_outcome(
 
     with FakeProvider(lambda api, request, number: slow) as fake, log.session("task") as s:
         looped(backend, main)
-    assert [row.name for row in log.sessions()] == ["task"]
+    # After a reply that came in time the same words begin another conversation.
+    assert log.sessions()[0].name == "task"
     assert outcomes(settled(log))[-1] == "answered"
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from sawlog.agentlog import AgentLog
 from tests.session.agents import opened
+from tests.session.received import held_to_the_log
 
 
 @pytest.fixture
@@ -23,3 +24,11 @@ def any_log(store_url: str) -> Iterator[AgentLog]:
     """An open log over an empty store, once for each kind of database."""
     with opened(store_url) as log:
         yield log
+
+
+@pytest.fixture(autouse=True)
+def every_body_is_stored(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    with held_to_the_log(request, monkeypatch):
+        yield

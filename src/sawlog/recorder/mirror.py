@@ -42,12 +42,13 @@ class News(msgspec.Struct, frozen=True):
         """How much of the known it goes on from; 0 when it is another conversation.
 
         A word that both happen to hold makes no conversation, and one that starts anew with the
-        same words is a new one: it repeats nothing that the model said.
+        same words is a new one: it repeats nothing that the model said, and says nothing else.
         """
         size = sum(not one.system for one in self.told)
         answers = any(one.model and one.event for one in self.told)
         half = self.matched > 1 and 2 * self.matched >= size
-        return self.matched if answers and (self.begins or half) else 0
+        goes_on = self.begins and (answers or size > self.matched)
+        return self.matched if goes_on or (half and answers) else 0
 
 
 def items_of(body: Body) -> tuple[str, ...]:

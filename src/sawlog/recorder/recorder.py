@@ -87,6 +87,8 @@ class Recorder:
         self._calls: dict[str, tuple[str, int, str]] = {}
         self._last: tuple[bytes, Exchange] | None = None
         self._handles: set[str] | None = None
+        self._cut = True
+        """True while no whole reply came to the last request, as far as this handle knows."""
 
     @property
     def busy(self) -> bool:
@@ -99,9 +101,9 @@ class Recorder:
             if body.handle:
                 return int(body.handle in self._kept_there())
             news = self._mirrored(body).news(body)
-            # A program that is started again asks the same again: it goes on in its session.
-            again = news.matched if self._last is None and news.begins else 0
-            return news.belongs or again
+            # A program that is started again asks the same again, and so does one that got no
+            # whole reply: it goes on in its session.
+            return news.belongs or (news.matched if self._cut and news.begins else 0)
 
     def repeated(self, items: tuple[str, ...]) -> int:
         """How many of a request's first items stood as they are in the last one."""
@@ -333,9 +335,11 @@ class Recorder:
     # --- what comes back --------------------------------------------------------------------------
 
     def _settled(self, exchange: Exchange, kept: Kept | None) -> None:
-        if kept is None:
-            return
         with self._lock:
+            answered = kept.events[0].payload if kept is not None else None
+            self._cut = not isinstance(answered, AttemptAnswered) or answered.interrupted
+            if kept is None:
+                return
             for new in kept.events:
                 assert new.id is not None
                 if isinstance(new.payload, AttemptAnswered) and self._handles is not None:
