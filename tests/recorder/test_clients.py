@@ -201,7 +201,8 @@ def test_threads_share_a_recorded_client(log: AgentLog) -> None:
                 turn.result()
         sent = sorted(request.body for request in fake.requests)
     stored = sorted(body for row in log.sessions() for body in bodies(sound(log, str(row.name))))
-    assert stored == sent and len(sent) == 16
+    # A client that was kept waiting may send again: that is a request like any other.
+    assert stored == sent and len(set(sent)) == 16
 
 
 def test_the_clients_own_retries_are_attempts_of_one_step(log: AgentLog) -> None:
