@@ -62,6 +62,16 @@ def test_conversations_that_nobody_goes_on_with_are_let_go(log: AgentLog) -> Non
     assert all(log.read(row.id.hex()).verify().sound for row in log.sessions()[::10])
 
 
+def test_the_first_session_that_is_told_of_holds_a_request(log: AgentLog) -> None:
+    keeping = Keeping(log, "s", strict=True, say=print)
+    assert keeping.tally.first == "s"
+    ask(keeping, "chosen", "hello")
+    assert keeping.tally.first == "chosen"  # "s" is in no store yet
+    ask(keeping, "s", "hello")
+    assert keeping.tally.first == "s"
+    keeping.close()
+
+
 def test_sessions_of_clients_choosing_are_let_go_and_taken_up_again(log: AgentLog) -> None:
     keeping = Keeping(log, "s", strict=True, say=print)
     for n in range(ROOM + 5):

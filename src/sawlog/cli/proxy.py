@@ -234,7 +234,7 @@ def _told(tally: Tally, as_json: bool) -> None:
         return
     others = tally.sessions - 1
     beside = f" and {counted(others, 'session')} beside it" if others else ""
-    broke = f", {tally.broke:,} of them broken off" if tally.broke else ""
+    broke = f", {tally.broke:,} of them broken off," if tally.broke else ""
     note(
         f"recorded {counted(tally.recorded, 'request')}{broke} in {tally.first}{beside}: "
         f"sawlog show {tally.first}"

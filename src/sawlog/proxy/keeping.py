@@ -24,7 +24,7 @@ _OPEN = 64
 class Tally(msgspec.Struct):
     """What went through: requests that were `recorded`, those of them that `broke` off before the
     whole answer was there, and those that were `passed` on without a record. `sessions` are those
-    of the conversations, `first` the name of the first."""
+    of the conversations, `first` the name of the first that holds a request."""
 
     recorded: int
     broke: int
@@ -54,6 +54,7 @@ class Keeping:
         self._past = 0
         self._counting = threading.Lock()
         self._recorded = self._broke = self._passed = 0
+        self._holds = ""  # the first session that a request was recorded in
 
     def open(self, name: str, wait: float = 0.0) -> Conversations:
         """The conversations of a session, new or continued, whose lease is held from here on.
@@ -90,6 +91,8 @@ class Keeping:
             return None
         with self._counting:
             self._recorded += 1
+            if name == self.first or not self._holds:
+                self._holds = name
         return exchange
 
     def passed(self) -> None:
@@ -101,7 +104,7 @@ class Keeping:
     def tally(self) -> Tally:
         """What went through so far."""
         sessions = self._past + sum(one.made for _, one in list(self._named.values()))
-        first = self.first
+        first = self._holds or self.first
         return Tally(self._recorded, self._broke, self._passed, sessions, first)
 
     def broken(self, exchange: Exchange, error: BaseException) -> None:
