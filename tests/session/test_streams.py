@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -415,6 +417,13 @@ def test_the_own_client_tries_again_as_often_as_it_says(log: AgentLog, api: str)
             assert next_step(s, api).send(client).text == "ok"
         assert len({request.body for request in fake.requests}) == 1 and len(fake.requests) == 3
     assert types(log.read("task")).count("attempt.refused") == 2
+
+
+def test_without_httpx_a_client_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "sawlog.providers.httpclient", raising=False)
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    with pytest.raises(ConfigError, match=r"pip install 'sawlog\[providers\]'"):
+        importlib.import_module("sawlog.providers.httpclient")
 
 
 def test_a_client_is_made_with_a_key_and_a_url_that_it_may_go_to(

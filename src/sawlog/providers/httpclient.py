@@ -10,9 +10,15 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-import httpx
-
 from sawlog.store.errors import ConfigError
+
+try:
+    import httpx
+except ModuleNotFoundError as error:
+    raise ConfigError(
+        f"sawlog's own client needs {error.name}, which is not installed: "
+        "pip install 'sawlog[providers]'"
+    ) from error
 
 _BASES = {
     "anthropic": ("https://api.anthropic.com", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"),
