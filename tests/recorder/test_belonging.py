@@ -107,12 +107,10 @@ class Keeping(BaseHTTPRequestHandler):
         assert previous is None or previous in self.kept
         id = f"resp_{len(self.kept)}"
         self.kept.add(id)
-        content = [
-            {"type": "output_text", "text": f"answer to {asked['input']}", "annotations": []}
-        ]
-        item: Any = {
+        text: dict[str, Any] = {"type": "output_text", "text": f"answer to {asked['input']}"}
+        item: dict[str, Any] = {
             "id": "msg_1", "type": "message", "role": "assistant", "status": "completed",
-            "content": content,
+            "content": [text | {"annotations": []}],
         }  # fmt: skip
         body = json.dumps(
             {"id": id, "status": "completed", "model": "m", "output": [item]}
@@ -145,15 +143,14 @@ def test_requests_that_lean_on_the_provider_go_on_from_what_it_keeps(
     """The history is not told again, and is not gone for that."""
     last = ["", ""]
     for _ in range(2):
-        client = openai.OpenAI(api_key="k", base_url=keeping, max_retries=0)
+        client: Any = openai.OpenAI(api_key="k", base_url=keeping, max_retries=0)
         with client, log.session("task") as s:
             sawlog.record(client, session=s)
             for _ in range(2):
                 for one in (0, 1):
                     options: Any = {"previous_response_id": last[one]} if last[one] else {}
                     told = f"say {one}, after {last[one]}"
-                    reply: Any = client.responses.create(model="m", input=told, **options)
-                    last[one] = reply.id
+                    last[one] = client.responses.create(model="m", input=told, **options).id
     assert names(log) == ["task", "task/2"]
     for name in names(log):
         recorded = sound(log, name)
@@ -161,3 +158,11 @@ def test_requests_that_lean_on_the_provider_go_on_from_what_it_keeps(
         found = counts(log, name)
         assert found["message.user"] == found["message.assistant"] == 4
         assert "history.edited" not in found
+
+
+def test_a_recorded_program_that_is_through_leaves_nothing_to_do(log: AgentLog) -> None:
+    with FakeProvider(script()) as fake, client_of("openai-chat", fake) as client:
+        with log.session("task") as s:
+            program = Program("openai-chat", sawlog.record(client, session=s))
+            program.turn()
+    assert not log.read("task").recover().news

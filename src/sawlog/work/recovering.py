@@ -99,11 +99,17 @@ def plan_of(
         open_compaction=read.open,
         checkpoint=read.compactions[-1] if read.compactions else None,
         next=safe,
-        news=wakes(state),
+        news=wakes(state) and not _answered(state),
     )
 
 
 # --- the step -------------------------------------------------------------------------------------
+
+
+def _answered(state: State) -> bool:
+    """True where no packet of ours settled anything and the model had the last word: a program that
+    was recorded, or a file, that is through."""
+    return not state.sent and bool(state.news) and state.news[-1].kind == "message.assistant"
 
 
 def _cut(
