@@ -8,7 +8,7 @@ import typer
 
 from sawlog.cli import place
 from sawlog.cli.options import All, Json, SessionName
-from sawlog.cli.output import progress, say, table, visible, write_json
+from sawlog.cli.output import counted, progress, say, table, visible, write_json
 from sawlog.cli.sent import must_be_ours
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _print(found: Stability, everything: bool) -> None:
         say()
     breaks = ", ".join(f"{cause} {times}" for cause, times in found.causes.items()) or "none"
     say(
-        f"{visible(found.name or found.session)}: {len(found.steps):,} packets have a next one; it "
+        f"{visible(found.name or found.session)}: {counted(len(found.steps), 'packet')} with a next one; it "
         f"keeps {found.kept:,} of {found.size:,} bytes ({_percent(found.kept, found.size)})"
     )
     say(f"breaks: {breaks}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -32,6 +33,14 @@ def settings(context: typer.Context) -> Settings:
     found = context.obj
     assert isinstance(found, Settings)
     return found
+
+
+def command(context: typer.Context, words: str) -> str:
+    """A command to go on with, for the same store; a URL that may hold a password is left out."""
+    store = settings(context).store
+    if not store or store == os.environ.get("SAWLOG_STORE") or "@" in store:
+        return f"sawlog {words}"
+    return f"sawlog --store {shlex.quote(store)} {words}"
 
 
 def default_store() -> Path:

@@ -116,6 +116,7 @@ def proxy(
         return 0
 
     _told(
+        context,
         _recording(place.writing(context), session, "proxy", options, seconds, listening)[1],
         as_json,
     )
@@ -176,7 +177,7 @@ def run(
     except PermissionError as error:
         raise typer.Exit(_not_run(command, "it may not be run", running.NOT_RUN)) from error
     if not quiet:
-        _told(tally, as_json)
+        _told(context, tally, as_json)
     raise typer.Exit(status)
 
 
@@ -221,7 +222,7 @@ def _told_to_end() -> asyncio.Event:
     return told
 
 
-def _told(tally: Tally, as_json: bool) -> None:
+def _told(context: typer.Context, tally: Tally, as_json: bool) -> None:
     """Say on stderr what was recorded."""
     if as_json:
         import msgspec
@@ -237,7 +238,7 @@ def _told(tally: Tally, as_json: bool) -> None:
     broke = f", {tally.broke:,} of them broken off," if tally.broke else ""
     note(
         f"recorded {counted(tally.recorded, 'request')}{broke} in {tally.first}{beside}: "
-        f"sawlog show {tally.first}"
+        f"{place.command(context, f'show {tally.first}')}"
     )
 
 

@@ -46,6 +46,7 @@ class Replays:
 
         Raises ConfigError where it is not there, or begun already; what a recording raises.
         """
+        __tracebackhide__ = True  # the message is for the test's author
         path = self._folder / file
         if path in self._begun:
             raise ConfigError(f"{path}: this test replays it already; give each replay its file")
