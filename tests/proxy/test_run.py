@@ -55,7 +55,7 @@ def test_an_unmodified_program_is_recorded_and_its_status_given_back(tmp_path: P
         done = run(store, "--session", "agent", *python(AGENT, 7), **places)
     assert (done.code, done.text) == (7, "hello\n")
     assert done.err == "sawlog: recorded 2 requests in agent and 1 session beside it: " + (
-        "sawlog show agent\n"
+        f"sawlog --store {store} show agent\n"
     )
     with open_log(str(store)) as log:
         bodies = [bytes(log.read(name).steps[1].packet.body) for name in ("agent", "agent/2")]

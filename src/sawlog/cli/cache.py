@@ -97,8 +97,9 @@ def _print(found: Stability, everything: bool) -> None:
         table(rows, header=("steps", "bytes kept", "share", "entries", "cause"))
         say()
     breaks = ", ".join(f"{cause} {times}" for cause, times in found.causes.items()) or "none"
+    packets = counted(len(found.steps), "packet")
     say(
-        f"{visible(found.name or found.session)}: {counted(len(found.steps), 'packet')} with a next one; it "
+        f"{visible(found.name or found.session)}: {packets} with a next one; it "
         f"keeps {found.kept:,} of {found.size:,} bytes ({_percent(found.kept, found.size)})"
     )
     say(f"breaks: {breaks}")
