@@ -296,7 +296,11 @@ def test_any_beginning_of_a_stream_is_a_beginning_of_its_reply(
     assert found.fault is None
     assert whole.text.startswith(found.text)
     calls = whole.calls
-    assert found.calls == calls[: len(found.calls)]
+    assert found.calls[: len(calls)] == calls[: len(found.calls)]
+    # Only its end tells that a reply was cut off, and that its last call, which seemed whole, may
+    # be half of one.
+    halves = [part.name for part in parts_of(whole) if isinstance(part, IncompletePart)]
+    assert [call.name for call in found.calls[len(calls) :]] in ([], halves[-1:])
     unfinished = [part for part in parts_of(found) if isinstance(part, IncompletePart)]
     wanted = [part for part in parts_of(whole) if isinstance(part, IncompletePart)]
     # Of Chat a call that shows no end is none, though the next one had begun.

@@ -191,12 +191,14 @@ def test_a_stream_that_is_left_is_kept_so_far_and_the_conversation_goes_on(
 def test_a_client_chooses_the_session_by_a_header(tmp_path: Path) -> None:
     store = tmp_path / "s.db"
     with FakeProvider(always("hi")) as fake, proxied(store, fake.url) as proxy:
+        said: dict[str, list[Any]] = {"one": [], "two": []}
         for name in ("one", "two", "one"):
+            said[name].append({"role": "user", "content": name})
             with client("openai-chat", proxy.variables) as sdk:
                 sdk.chat.completions.create(
-                    model="m", messages=[{"role": "user", "content": name}],
-                    extra_headers={"X-Sawlog-Session": name},
+                    model="m", messages=said[name], extra_headers={"X-Sawlog-Session": name},
                 )  # fmt: skip
+            said[name].append({"role": "assistant", "content": "hi"})
         assert all("x-sawlog-session" not in one.headers for one in fake.requests)
         told = proxy.end()
     assert (told["recorded"], told["sessions"]) == (3, 3)  # `s` was asked for, and holds nothing

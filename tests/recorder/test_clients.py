@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import sqlite3
 from collections import Counter
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -41,17 +38,6 @@ def bodies(recorded: Recorded) -> list[bytes]:
 
 def counts(recorded: Recorded) -> Counter[str]:
     return Counter(event.type for event in recorded.events())
-
-
-@contextlib.contextmanager
-def busy(path: Path) -> Generator[None]:
-    """Another program writes to the store all the while, so that no append gets its turn."""
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    finally:
-        connection.close()
 
 
 @apis
@@ -311,20 +297,3 @@ def test_without_its_lease_nothing_leaves(log: AgentLog) -> None:
             program.ask()
         assert isinstance(failed.value.__cause__, sawlog.errors.SawlogError)
         assert not fake.requests
-
-
-def test_not_strict_it_is_sent_and_the_gap_is_marked(log: AgentLog, tmp_path: Path) -> None:
-    with FakeProvider(script()) as fake, client_of("anthropic", fake) as client:
-        with log.session("task") as s:
-            sawlog.record(client, session=s, strict=False)
-            program = Program("anthropic", client)
-            program.says("hello")
-            with busy(tmp_path / "agent.db"):
-                [(call_id, _)] = program.take(program.ask())
-            program.result(call_id, "text")
-            program.take(program.ask())
-        assert len(fake.requests) == 2
-    recorded = sound(log, "task")
-    [gap] = [event for event in recorded.events() if event.type == "foreign.record"]
-    assert "1 request" in str(gap.content)
-    assert len(recorded.steps) == 1

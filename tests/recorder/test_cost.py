@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 import sawlog
 from sawlog.agentlog import AgentLog
@@ -13,6 +14,9 @@ from tests.recorder.programs import APIS, Program, script
 from tests.session.agents import client_of, opened, sound
 
 REQUESTS = 200
+LONG = ("openai-responses", "deepseek-chat")
+"""APIs that the ordinary suite leaves out: OpenAI's client, which asks them, takes a minute."""
+
 MOST = 1.3
 """Bytes on disk for each that is new, of an agent that reads files of some 3 KB."""
 
@@ -27,8 +31,11 @@ def news(requests: list[Received]) -> int:
     return total
 
 
-@pytest.mark.parametrize("api", APIS[:3])  # DeepSeek is asked by the client of OpenAI
+@pytest.mark.long
+@pytest.mark.parametrize("api", APIS)
 def test_200_requests_cost_what_is_new(tmp_path: Path, api: str) -> None:
+    if api in LONG and settings.get_current_profile_name() != "long":
+        pytest.skip("the same client is tried with another API; make test-long tries all")
     path = tmp_path / "agent.db"
     with opened(str(path)) as log:
         with FakeProvider(script()) as fake, log.session("task") as s:
