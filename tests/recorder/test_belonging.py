@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -166,3 +167,28 @@ def test_a_recorded_program_that_is_through_leaves_nothing_to_do(log: AgentLog) 
             program = Program("openai-chat", sawlog.record(client, session=s))
             program.turn()
     assert not log.read("task").recover().news
+
+
+def test_while_a_reply_is_written_its_session_takes_no_other_conversation(log: AgentLog) -> None:
+    append = log.store.append
+    writing = threading.Event()
+
+    def slow(*args: Any, **options: Any) -> Any:
+        if any(type(one.payload).__name__ == "AttemptAnswered" for one in args[1]):
+            writing.set()
+            time.sleep(0.3)
+        return append(*args, **options)
+
+    with FakeProvider([Reply("one"), Reply("two")]) as fake:
+        with client_of("openai-chat", fake) as client, log.session("task") as s:
+            sawlog.record(client, session=s)
+            log.store.append = slow  # type: ignore[method-assign]
+            first = threading.Thread(target=say, args=(client, "hello"))
+            first.start()
+            assert writing.wait(10)
+            say(client, "something else")
+            first.join()
+            log.store.append = append  # type: ignore[method-assign]
+    assert names(log) == ["task", "task/2"]
+    for name in names(log):
+        assert [step.outcome for step in sound(log, name).steps] == ["completed"]

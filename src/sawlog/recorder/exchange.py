@@ -39,6 +39,7 @@ class Exchange:
         self._whole = bytearray()
         self._status = 0
         self._headers: Mapping[str, str] = {}
+        self._open = False
         self._done = True
 
     def opened(self, to: Dialled, clean: Clean = str) -> None:
@@ -48,6 +49,7 @@ class Exchange:
         self._whole.clear()
         self._status, self._headers = 0, {}
         self._done = False
+        self._open = True
 
     def head(self, status: int, headers: Mapping[str, str]) -> None:
         """Take in the head of the answer."""
@@ -56,7 +58,7 @@ class Exchange:
     def feed(self, data: bytes) -> None:
         """Take in bytes of the body as they come, their content encoding undone."""
         with self._lock:
-            if self._done or not data:
+            if not self._open or not data:
                 return
             if self._stream is None and not self._whole:
                 if is_stream(self._status, self._headers, data):
@@ -76,7 +78,10 @@ class Exchange:
 
     @property
     def done(self) -> bool:
-        """True when the outcome is in the log."""
+        """True when the outcome is in the log, and its conversation knows of it.
+
+        Until then another request must not go on in that session: it would end this step.
+        """
         return self._done
 
     @property
@@ -100,16 +105,21 @@ class Exchange:
 
     def _settle(self, *, closed: bool, error: BaseException | None) -> None:
         with self._lock:
-            if self._done:
-                return
-            self._done = True
+            if not self._open:
+                return  # whoever came first settles it
+            self._open = False
             try:
-                kept = self._log(closed, error)
-            except SawlogError:
-                if self._strict:
-                    raise
-                kept = None
-        self._settled(self, kept)
+                self._settled(self, self._logged(closed, error))
+            finally:
+                self._done = True
+
+    def _logged(self, closed: bool, error: BaseException | None) -> Kept | None:
+        try:
+            return self._log(closed, error)
+        except SawlogError:
+            if self._strict:
+                raise
+            return None
 
     def _log(self, closed: bool, error: BaseException | None) -> Kept | None:
         found: Answered | RefusedReply | Running

@@ -145,9 +145,10 @@ class Recorder:
 
     def close(self) -> None:
         """Log what is still under way as broken off."""
-        with self._lock:
-            if self._last is not None:
-                self._last[1].broken(ConnectionError("the recording ended"))
+        # Without the lock: whoever settles the exchange asks for it.
+        last = self._last
+        if last is not None:
+            last[1].broken(ConnectionError("the recording ended"))
 
     def _again(self, digest: bytes) -> Exchange | None:
         if self._last is None or self._last[0] != digest or not self._last[1].done:
