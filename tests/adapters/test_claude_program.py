@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,13 @@ def kill(process: subprocess.Popen[str]) -> None:
     process.communicate(timeout=30)
 
 
+def told(store: Path, name: str) -> list[str]:
+    """The types of the events that the log has of a session of the program's."""
+    with sawlog.open(str(store)) as log:
+        rows = [one for one in log.sessions() if name in str(one.name)]
+        return [event.type for row in rows for event in log.read(row.id.hex()).events()]
+
+
 def test_it_is_killed_resumed_from_the_log_and_verified(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
@@ -88,7 +96,7 @@ def test_it_is_killed_resumed_from_the_log_and_verified(tmp_path: Path) -> None:
     def answer(api: str, request: Any, number: int) -> Any:
         if number == 0:
             return Reply("I look.", calls=[Call("Read", {"file_path": str(work / "a.py")})])
-        if number == 1:  # the result of the tool is here, and mirrored: the machine dies
+        if number == 1:  # the result of the tool is here: the machine dies once it is mirrored
             kill_soon.append(number)
             return Hang(60)
         return Reply("It is 8443.")
@@ -103,6 +111,10 @@ def test_it_is_killed_resumed_from_the_log_and_verified(tmp_path: Path) -> None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 first.wait(0.1)
         assert kill_soon, first.communicate(timeout=30)
+        for _ in range(100):
+            if "tool.finished" in told(tmp_path / "agent.db", name):
+                break
+            time.sleep(0.1)
         kill(first)
         # Nothing of it is left on disk but the log.
         for path in sorted((tmp_path / "home").rglob("*.jsonl")):
@@ -113,9 +125,9 @@ def test_it_is_killed_resumed_from_the_log_and_verified(tmp_path: Path) -> None:
         assert out.strip().splitlines()[-1] == "It is 8443."
         last = fake.bodies()[-1]
     assert b"Which port does a.py name?" in last and b"8443" in last and b"Go on." in last
+    types = told(tmp_path / "agent.db", name)
     with sawlog.open(str(tmp_path / "agent.db")) as log:
         [row] = [one for one in log.sessions() if name in str(one.name)]
-        types = [event.type for event in log.read(row.id.hex()).events()]
     recorded = sound(tmp_path / "agent.db", str(row.name))
     assert types.count("tool.requested") == 1 and "tool.finished" in types
     assert "message.user" in types and recorded is not None
