@@ -37,10 +37,13 @@ def body_at(seq: int, contents: Contents) -> tuple[Body | None, Listed | None]:
     return body, listed(seq, body, bodies.packet, bodies.text)
 
 
-def read_body(api: str, body: bytes) -> Body | None:
-    """A body as it is cut; None for what is no JSON object."""
+def read_body(api: str, body: bytes, before: Body | None = None) -> Body | None:
+    """A body as it is cut; None for what is no JSON object.
+
+    `before` is one that it may go on from, which saves reading what they have in common.
+    """
     try:
-        return cut(api, text_of_body(body))
+        return cut(api, text_of_body(body), before)
     except (ValueError, RecursionError):
         return None
 

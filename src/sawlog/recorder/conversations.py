@@ -38,6 +38,7 @@ class Conversations:
         self._strict = strict
         self._lock = threading.Lock()
         self._recorders = [Recorder(first, strict=strict)]  # the last used one is the last
+        self._read: Body | None = None
         self._made = 1
         self._gaps = 0
         self._closed = False
@@ -51,7 +52,8 @@ class Conversations:
         """
         if self._first.is_sending(asked.body):
             return None  # a step of the session's own, which tells of its attempts itself
-        body = read_body(asked.api, asked.body)
+        # A conversation that goes on is read from where it differs.
+        body = self._read = read_body(asked.api, asked.body, self._read)
         try:
             with self._lock:
                 recorder = self._chosen(asked, body)

@@ -79,7 +79,6 @@ class Recorder:
         self._strict = strict
         self._lock = threading.RLock()
         self._mirror: Mirror | None = None
-        self._body: Body | None = None
         self._listed: Listed | None = None
         self._system: str | None = None
         self._tools: tuple[Tool, ...] | None = None
@@ -199,7 +198,6 @@ class Recorder:
         if body is not None and news is not None and header is not None:
             self._mirrored(body).take(news, [one.id.hex() for one in new if one.id])
             self._system, self._tools = header
-            self._body = body
             self._listed = listing
         self._known = {}
         if body is not None and body.handle:
@@ -224,7 +222,7 @@ class Recorder:
             self.session.record([event], expected_seq=state.seq)
             assert event.id is not None
             packet = event.id.hex()
-            self._body, self._listed = body, listing
+            self._listed = listing
         # What the packet shows came by the session itself: the history is to be read from there.
         self._mirror = self._system = self._tools = None
         self._known = {}
@@ -330,7 +328,7 @@ class Recorder:
             seq = self.session.place(state.step)
             window = self.session.window
             if isinstance(window.event(seq).content, PacketRecorded):
-                self._body, self._listed = body_at(seq, window)
+                _, self._listed = body_at(seq, window)
         return self._listed
 
     # --- what comes back --------------------------------------------------------------------------
