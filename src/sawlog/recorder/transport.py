@@ -16,6 +16,7 @@ from sawlog.recorder.conversations import Say
 from sawlog.recorder.exchange import Exchange
 from sawlog.recorder.recorder import Asked
 from sawlog.recorder.requests import api_of, asked_as
+from sawlog.store.errors import ConfigError
 from sawlog.work.exchange import headers_of
 from sawlog.work.offloop import finished
 
@@ -24,11 +25,63 @@ LIBRARIES = ("httpx", "httpx2")
 
 def library_of_transport(transport: Any) -> Any | None:
     """The HTTP library that a transport belongs to; None for none that is known."""
+    own = getattr(transport, "sawlog_library", None)
+    if own is not None:
+        return own  # one that stands in another's place
     for kind in type(transport).__mro__:
         name = kind.__module__.partition(".")[0]
         if name in LIBRARIES:
             return sys.modules[name]
     return None
+
+
+def transports_of(client: Any, wanted: str) -> list[tuple[dict[Any, Any], Any, Any]]:
+    """Where a client holds its transports: what holds each, under which key, and the transport.
+
+    Raises ConfigError for what has none; `wanted` says what it was to be.
+    """
+    http = getattr(client, "_client", client)
+    inner = getattr(http, "_transport", None)
+    mounts: dict[Any, Any] = getattr(http, "_mounts", {})
+    mounted = [(mounts, key, one) for key, one in mounts.items() if one is not None]
+    if inner is None or library_of_transport(inner) is None:
+        raise ConfigError(
+            f"{type(client).__name__} is no client that can be {wanted}: give an openai or "
+            "anthropic client, or one of httpx or httpx2"
+        )
+    return [(vars(http), "_transport", inner), *mounted]
+
+
+def in_place_of(transport: Any, send: Callable[..., Any], asend: Callable[..., Any]) -> Any:
+    """A transport that hands its requests on: to `send`, and of async clients to `asend`, which is
+    awaited. Of one that serves both kinds, such as `MockTransport`, one that serves both."""
+    library = library_of_transport(transport)
+    assert library is not None
+
+    class Sync(library.BaseTransport):  # type: ignore[misc, name-defined]
+        sawlog_library = library
+
+        def handle_request(self, request: Any) -> Any:
+            return send(library, request)
+
+        def close(self) -> None:
+            transport.close()
+
+    class Async(library.AsyncBaseTransport):  # type: ignore[misc, name-defined]
+        sawlog_library = library
+
+        async def handle_async_request(self, request: Any) -> Any:
+            return await asend(library, request)
+
+        async def aclose(self) -> None:
+            await transport.aclose()
+
+    class Both(Sync, Async):
+        pass
+
+    if not hasattr(transport, "handle_async_request"):
+        return Sync()
+    return Both() if hasattr(transport, "handle_request") else Async()
 
 
 def handle(library: Any, say: Say, request: Any, client: str, send: Callable[[Any], Any]) -> Any:

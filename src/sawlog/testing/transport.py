@@ -11,9 +11,8 @@ from functools import cache
 from typing import Any
 
 from sawlog.recorder.requests import api_of
-from sawlog.recorder.transport import library_of_transport
+from sawlog.recorder.transport import in_place_of, transports_of
 from sawlog.recorder.watching import AsyncSend, Send
-from sawlog.store.errors import ConfigError
 from sawlog.testing.playing import Player
 from sawlog.testing.recordings import Answer
 
@@ -67,44 +66,15 @@ _LOST = "the connection broke, as it did when this was recorded"
 
 def wrap(client: Any, player: Player) -> None:
     """Put an answering transport in the place of each of a client's own. Raises ConfigError."""
-    http = getattr(client, "_client", client)
-    inner = getattr(http, "_transport", None)
-    if inner is None or library_of_transport(inner) is None:
-        raise ConfigError(
-            f"{type(client).__name__} is no client that can be replayed to: give an openai or "
-            "anthropic client, or one of httpx or httpx2"
-        )
-    http._transport = _in_place_of(inner, player)
-    mounts: dict[Any, Any] = getattr(http, "_mounts", {})
-    for key, one in mounts.items():
-        if one is not None:
-            mounts[key] = _in_place_of(one, player)
 
+    def send(library: Any, request: Any) -> Any:
+        return answered(library, player, request, request.read())
 
-def _in_place_of(transport: Any, player: Player) -> Any:
-    library = library_of_transport(transport)
-    assert library is not None
+    async def asend(library: Any, request: Any) -> Any:
+        return answered(library, player, request, await request.aread())
 
-    class Replaying(library.BaseTransport):  # type: ignore[misc, name-defined]
-        def handle_request(self, request: Any) -> Any:
-            return answered(library, player, request, request.read())
-
-        def close(self) -> None:
-            transport.close()
-
-    class AsyncReplaying(library.AsyncBaseTransport):  # type: ignore[misc, name-defined]
-        async def handle_async_request(self, request: Any) -> Any:
-            return answered(library, player, request, await request.aread())
-
-        async def aclose(self) -> None:
-            await transport.aclose()
-
-    class BothReplaying(Replaying, AsyncReplaying):
-        pass
-
-    if not hasattr(transport, "handle_async_request"):
-        return Replaying()
-    return BothReplaying() if hasattr(transport, "handle_request") else AsyncReplaying()
+    for holder, key, transport in transports_of(client, "replayed to"):
+        holder[key] = in_place_of(transport, send, asend)
 
 
 @cache
