@@ -15,7 +15,14 @@ from sawlog.store.event import Event
 from sawlog.store.events.steps import PacketRecorded
 
 WORDS = st.sampled_from(["a", "go on", "é", '"', "\\", "]", ",", "x" * 60, "}{", "\ud800"])
-ITEMS = st.lists(st.builds(lambda text: {"role": "user", "content": text}, WORDS), max_size=8)
+
+
+def item(text: str) -> dict[str, str]:
+    """A message of the user's."""
+    return {"role": "user", "content": text}
+
+
+ITEMS = st.lists(WORDS.map(item), max_size=8)
 APIS = ("anthropic", "openai-chat", "openai-responses", "deepseek-chat")
 
 
