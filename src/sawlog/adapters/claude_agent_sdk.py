@@ -13,12 +13,11 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import Any, NotRequired, Required, Self, TypedDict
+from typing import Any, NotRequired, Required, TypedDict
 
 from msgspec.structs import replace
 
-from sawlog.adapters.place import Place, Store
+from sawlog.adapters.place import Closing, Place, Store
 from sawlog.builder.contents import text_of
 from sawlog.builder.policy import AS_RECORDED
 from sawlog.builder.profiles import profile_for
@@ -131,7 +130,7 @@ class _Mirror:
         return batch if len(batch) > begun else []
 
 
-class SawlogStore:
+class SawlogStore(Closing):
     """Transcripts of the SDK in an open log, or in the one at a place.
 
     An entry whose uuid is known already is passed over, as the SDK wants it when it tries again.
@@ -168,17 +167,6 @@ class SawlogStore:
     def close(self) -> None:
         """Close the log, if it was opened here."""
         self._place.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     # --- underneath: what blocks ------------------------------------------------------------------
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator, Iterator, Sequence
-from types import TracebackType
-from typing import Any, Self, Unpack, cast
+from typing import Any, Unpack, cast
 
 from sawlog.adapters.keeping import Keeper
 from sawlog.adapters.langchain_messages import said_of
@@ -28,7 +27,7 @@ from sawlog.adapters.langgraph_thread import (
     text_of,
 )
 from sawlog.adapters.missing import missing
-from sawlog.adapters.place import Place, Store
+from sawlog.adapters.place import Closing, Place, Store
 from sawlog.adapters.records import Entry
 from sawlog.formats.values import as_list
 from sawlog.store.errors import ConfigError
@@ -58,7 +57,7 @@ __all__ = ["FORMAT", "SawlogSaver"]
 FORMAT = "langgraph"
 
 
-class SawlogSaver(BaseCheckpointSaver[str]):
+class SawlogSaver(Closing, BaseCheckpointSaver[str]):
     """A checkpointer over an open log, or over where to open one.
 
     `messages` is the channel whose messages are shown as events. A write takes the session's lease
@@ -85,17 +84,6 @@ class SawlogSaver(BaseCheckpointSaver[str]):
     def close(self) -> None:
         """Close the log, if it was opened here."""
         self._place.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     # --- what LangGraph asks for ------------------------------------------------------------------
 

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Any, Self, Unpack, cast
+from typing import Any, Unpack, cast
 
 from msgspec.structs import replace
 
 from sawlog.adapters.keeping import Keeper
 from sawlog.adapters.missing import missing
-from sawlog.adapters.place import Place, Store
+from sawlog.adapters.place import Closing, Place, Store
 from sawlog.adapters.records import Entry, Said
 from sawlog.formats.codex_items import API, REPLY, Item, item_of
 from sawlog.formats.values import as_object, as_text
@@ -43,7 +42,7 @@ FORMAT = "openai-agents"
 _TOLD = ("_output", "_response", "_reference")
 
 
-class SawlogSession:
+class SawlogSession(Closing):
     """A session of the SDK in a session of the log, new or continued.
 
     `store` is an open log, or where to open one. The first call takes the lease and holds it until
@@ -104,17 +103,6 @@ class SawlogSession:
         """Give the lease back, and close the log if it was opened here."""
         self._keeper.release()
         self._place.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _pop(self) -> str | None:
         kept = self._keeper.kept()

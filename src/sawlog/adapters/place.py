@@ -7,7 +7,8 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import ParamSpec, TypeVar
+from types import TracebackType
+from typing import ParamSpec, Self, TypeVar
 
 from sawlog.agentlog import AgentLog, open
 from sawlog.store.errors import ConfigError, StoreError, quoted
@@ -19,6 +20,25 @@ T = TypeVar("T")
 
 Store = AgentLog | str | os.PathLike[str]
 """An open log, or where to open one: a file name or a URL, as `sawlog.open` takes it."""
+
+
+class Closing:
+    """What is closed when done, by itself or as a context manager."""
+
+    def close(self) -> None:
+        """Close it. Twice is the same."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
 
 
 class Place:

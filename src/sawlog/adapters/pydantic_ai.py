@@ -13,12 +13,11 @@ its tools run, the start of each tool. Without it the store is one like any othe
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Unpack
 
 from sawlog.adapters.keeping import Keeper
 from sawlog.adapters.missing import missing
-from sawlog.adapters.place import Place, Store
+from sawlog.adapters.place import Closing, Place, Store
 from sawlog.adapters.pydantic_conversation import (
     DELETED,
     RECORD,
@@ -58,7 +57,7 @@ __all__ = ["FORMAT", "KeepsRuns", "SawlogConversationStore"]
 FORMAT = "pydantic-ai"
 
 
-class SawlogConversationStore(ConversationStore):
+class SawlogConversationStore(Closing, ConversationStore):
     """A conversation store of Pydantic AI: each conversation is a session of the log, by its id.
 
     `store` is an open log, or where to open one; further options are those of `AgentLog.session`,
@@ -84,17 +83,6 @@ class SawlogConversationStore(ConversationStore):
     def close(self) -> None:
         """Give back what is held, and close the log if it was opened here."""
         self._place.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     # --- the primitives of Pydantic AI ------------------------------------------------------------
 
