@@ -1,0 +1,42 @@
+"""Rows 8 and 9: bytes on disk, with the manifests and digests of all packets, against JSON."""
+
+from __future__ import annotations
+
+from benchmarks.driving import record
+from benchmarks.measuring import Run, say
+from benchmarks.places import SqlitePlace, opened
+from benchmarks.results import Line
+from benchmarks.workload import BASE, REPEAT, json_bytes, load
+
+_ROWS = (
+    ("8", BASE, "bytes on disk to JSON", 0.50),
+    ("9", REPEAT, "the same, each result 20 times", 0.18),
+)
+
+
+def measure(run: Run, place: SqlitePlace) -> list[Line]:
+    """One round: the same bytes go in at each, and sizes vary by pages at most."""
+    lines: list[Line] = []
+    size = 40 if run.quick else 1000
+    for row, variant, what, written in _ROWS:
+        if not run.wants(row):
+            continue
+        steps = load(size, variant)
+        tag = f"bytes-{variant}"
+        say(f"sqlite: bytes of {size:,} steps, {variant}")
+        with opened(place, tag) as log:
+            record(log, steps, name=place.name(tag))
+        whole = json_bytes(steps)
+        lines.append(
+            Line(
+                row=row,
+                what=what,
+                size=size,
+                values=[place.bytes_of(tag) / whole],
+                target=None if run.quick else written,
+                ours=[place.bytes_of(tag) / 1e6],
+                floor=[whole / 1e6],
+                measure="MB",
+            )
+        )
+    return lines
