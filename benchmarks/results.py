@@ -126,9 +126,9 @@ def show(results: Results) -> None:
     for sentence in results.left_out:
         console.print(f"left out: {sentence}")
     bound = [line for line in results.lines if line.met is not None]
-    missed = [line for line in bound if not line.met]
-    console.print(f"{len(bound) - len(missed)} of {len(bound)} targets met", end="")
-    console.print(f" in {results.seconds:,.0f} s; " + ", ".join(_machine(results.machine)))
+    if bound:
+        console.print(f"{sum(line.met or False for line in bound)} of {len(bound)} targets met")
+    console.print(f"{results.seconds:,.0f} s; " + ", ".join(_machine(results.machine)))
 
 
 def _parts(lines: Sequence[Line]) -> Iterable[tuple[str, list[Line]]]:

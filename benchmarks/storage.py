@@ -33,7 +33,7 @@ def measure(run: Run, place: SqlitePlace) -> list[Line]:
                 what=what,
                 size=size,
                 values=[place.bytes_of(tag) / whole],
-                target=None if run.quick else written,
+                target=written,
                 ours=[place.bytes_of(tag) / 1e6],
                 floor=[whole / 1e6],
                 measure="MB",

@@ -49,7 +49,7 @@ def measure(run: Run, folder: Path, given: Path | None) -> list[Line]:
             [1e3 * took for took in ours],
             [1e3 * took for took in theirs],
             "ms",
-            target=None if run.quick else 40.0,
+            target=40.0,
             note=f"{size:.1f} MB, {note}",
         ),
         Line(
