@@ -34,11 +34,11 @@ def attended(
     """
     for event in events:
         content = event.content
-        if isinstance(content, PacketBuilt):
+        if type(content) is PacketBuilt:
             packet = event.seq
-        elif isinstance(content, CompactionCompleted) and content.checkpoint:
+        elif type(content) is CompactionCompleted and content.checkpoint:
             packet = event.seq
-        elif isinstance(content, HistoryRewound) and (packet is None or content.to < packet):
+        elif type(content) is HistoryRewound and (packet is None or content.to < packet):
             event = replace(event, resumes=resume(event))
         yield event
 

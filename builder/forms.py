@@ -73,19 +73,6 @@ def _as_is(ref: Ref, contents: Contents, before: Entry | None, *, preview: bool)
     content = event.content
     read = _reader(contents, preview)
     match content:
-        case MessageUser():
-            authority, trust = _standing(event, "user")
-            return _part(ref, content.parts, "user", authority, trust, contents, read)
-        case MessageSystem():
-            authority, trust = _standing(event, content.role)
-            role = "developer" if content.role == "developer" else "system"
-            return _part(ref, content.parts, role, authority, trust, contents, read)
-        case ObservationRecorded():
-            entry = _part(ref, content.parts, "observation", "none", "untrusted", contents, read)
-            return replace(entry, name=read(content.name)) if not entry.name else entry
-        case MessageAssistant():
-            entry = _part(ref, content.parts, "assistant", "assistant", "trusted", contents, read)
-            return _joined(entry, event, before, opens=ref.part == 1)
         case ToolRequested():
             entry = Entry(
                 first=False,
@@ -103,6 +90,19 @@ def _as_is(ref: Ref, contents: Contents, before: Entry | None, *, preview: bool)
             return _joined(entry, event, before, opens=False)
         case ToolFinished():
             return _result(ref, content, contents, read)
+        case MessageAssistant():
+            entry = _part(ref, content.parts, "assistant", "assistant", "trusted", contents, read)
+            return _joined(entry, event, before, opens=ref.part == 1)
+        case MessageUser():
+            authority, trust = _standing(event, "user")
+            return _part(ref, content.parts, "user", authority, trust, contents, read)
+        case ObservationRecorded():
+            entry = _part(ref, content.parts, "observation", "none", "untrusted", contents, read)
+            return replace(entry, name=read(content.name)) if not entry.name else entry
+        case MessageSystem():
+            authority, trust = _standing(event, content.role)
+            role = "developer" if content.role == "developer" else "system"
+            return _part(ref, content.parts, role, authority, trust, contents, read)
         case ToolsChanged():
             tool = content.tools[ref.part - 1]
             return Entry(
@@ -170,6 +170,17 @@ def _part(
     read: Callable[[Text], str],
 ) -> Entry:
     part = parts[ref.part - 1]
+    if isinstance(part, TextPart):  # as nearly all are
+        return Entry(
+            first=ref.part == 1,
+            section=ref.section,
+            kind=kind,
+            authority=authority,
+            trust=trust,
+            status="",
+            name="",
+            text=read(part.text),
+        )
     entry = Entry(
         first=ref.part == 1,
         section=ref.section,
@@ -181,8 +192,6 @@ def _part(
         text="",
     )
     match part:
-        case TextPart():
-            return replace(entry, text=read(part.text))
         case MediaPart():
             data = blob_of(part.blob, contents) if part.blob else None
             if part.blob:

@@ -27,7 +27,9 @@ def known_parts(state: State, *, older: bool) -> dict[int, int]:
     """
     known: dict[int, int] = {}
     if older:
-        for refs in (state.base, state.sent):
+        # After an ordinary packet both lists are one and the same.
+        both = (state.base,) if state.base is state.sent else (state.base, state.sent)
+        for refs in both:
             for ref in refs:
                 if ref.seq and ref.form != "synthetic":
                     known[ref.seq] = max(ref.part, known.get(ref.seq, 0))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -114,17 +115,20 @@ def entry_bytes(entry: Entry) -> bytes:
     text = raw_bytes(entry.text)
     if len(text) > LIMIT:
         text = b"sha256:" + hashlib.sha256(text).hexdigest().encode()
-    fields = (
-        b"first" if entry.first else b"more",
-        entry.section.encode(),
-        entry.kind.encode(),
-        entry.authority.encode(),
-        entry.trust.encode(),
-        entry.status.encode(),
-        raw_bytes(entry.name),
-        text,
+    name = raw_bytes(entry.name)
+    standing = _standing(
+        entry.first, entry.section, entry.kind, entry.authority, entry.trust, entry.status
     )
-    return b"".join(len(field).to_bytes(4, "big") + field for field in fields)
+    return b"".join(
+        (standing, len(name).to_bytes(4, "big"), name, len(text).to_bytes(4, "big"), text)
+    )
+
+
+@lru_cache(256)
+def _standing(first: bool, *fields: str) -> bytes:
+    """The fields that many entries have in common."""
+    raw = (b"first" if first else b"more", *(field.encode() for field in fields))
+    return b"".join(len(field).to_bytes(4, "big") + field for field in raw)
 
 
 def missing_entry(name: str) -> Entry:

@@ -6,7 +6,8 @@ Fold number 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -37,6 +38,7 @@ from sawlog.store.events.conversation import (
 from sawlog.store.events.inbox import InboxCancelled, InboxClaimed, InboxInjected
 from sawlog.store.events.items import ItemOffered, ItemWithdrawn, TaskSet
 from sawlog.store.events.lifecycle import (
+    ForeignRecord,
     HistoryEdited,
     HistoryRewound,
     HistoryTrimmed,
@@ -80,9 +82,11 @@ def fold(state: State, event: Event) -> State:
     else:
         state = replace(state, seq=event.seq)
     content = event.content
+    # Nearly all events are of these types; to ask for one type after another takes longer.
+    often = _OFTEN.get(type(content))
+    if often is not None:
+        return often(state, event, content)
     match content:
-        case MessageAssistant():
-            return _assistant(state, event, content)
         case MessageSystem() if not state.began and content.role == "system" and not content.copy:
             return replace(state, system=(*state.system, (event.seq, len(content.parts))))
         case ObservationRecorded():
@@ -90,23 +94,12 @@ def fold(state: State, event: Event) -> State:
             return replace(state, news=state.news.append(_news(event, content.parts)))
         case MessageUser() | MessageSystem():
             return replace(state, news=state.news.append(_news(event, content.parts)))
-        case ToolRequested():
-            one = News(event.seq, event.id, event.type, event.step, 1, call_id=content.call_id)
-            return pairing.requested(state, event, content, one)
-        case ToolFinished():
-            since = pairing.began(state, content) if content.saw else 0
-            state = pairing.finished(state, content, _news(event, content.parts))
-            if state.news[-1].flag in ("duplicate", "no_call"):
-                return state
-            return freshness.saw(state, event.seq, content.saw, since)
-        case ToolStarted() | ToolDenied() | ApprovalRequested() | ApprovalDecided():
+        case ToolDenied() | ApprovalRequested() | ApprovalDecided():
             return pairing.noted(state, event)
         case ToolsChanged():
             gone = (state.tools[0],) if state.tools[0] else ()
             tools = (event.seq, len(content.tools))
             return replace(state, tools=tools, gaps=_gaps(state, gone))
-        case PacketBuilt():
-            return _packet(state, event, content)
         case PacketRecorded():
             # It settles nothing: another program chose what it shows. Its step is under way.
             written = content.origin == "rewritten" and event.step == state.open_step
@@ -119,23 +112,14 @@ def fold(state: State, event: Event) -> State:
                 # A packet of ours, written again by a client: what it binds is what it was.
                 current=state.current if written else None,
             )
-        case AttemptSent() if event.step == state.open_step:
-            return replace(state, attempts=content.number, unsettled=content.number)
-        case AttemptAnswered() if event.step == state.open_step:
-            current = state.current
-            if current is not None and current.step == event.step:
-                current = replace(current, account=content.account)
-            return replace(state, current=current, unsettled=0)
         case AttemptRefused() | AttemptLost() if event.step == state.open_step:
             return replace(state, unsettled=0)
-        case StepCompleted() | StepFailed() | StepRefused() | StepAbandoned():
-            if event.step != state.open_step:
-                return state
-            if isinstance(content, StepRefused):
-                # What the model said instead of an answer must not come back to it.
-                said = [one.id for one in state.news if one.step == event.step]
-                state = pairing.edited(state, said)
-            return replace(state, open_step=0, attempts=0, unsettled=0)
+        case StepFailed() | StepAbandoned():
+            return _ended(state, event, content)
+        case StepRefused() if event.step == state.open_step:
+            # What the model said instead of an answer must not come back to it.
+            said = [one.id for one in state.news if one.step == event.step]
+            return _ended(pairing.edited(state, said), event, content)
         case PolicySet():
             return replace(state, policy=event.seq, pairing=content.pairing)
         case HistoryRewound():
@@ -245,6 +229,40 @@ def _is_preview(part: Part) -> bool:
     return isinstance(text, TextObject) and text.is_preview
 
 
+def _ended(state: State, event: Event, content: object) -> State:
+    if event.step != state.open_step:
+        return state
+    return replace(state, open_step=0, attempts=0, unsettled=0)
+
+
+def _requested(state: State, event: Event, content: ToolRequested) -> State:
+    one = News(event.seq, event.id, event.type, event.step, 1, call_id=content.call_id)
+    return pairing.requested(state, event, content, one)
+
+
+def _finished(state: State, event: Event, content: ToolFinished) -> State:
+    since = pairing.began(state, content) if content.saw else 0
+    state = pairing.finished(state, content, _news(event, content.parts))
+    if state.news[-1].flag in ("duplicate", "no_call"):
+        return state
+    return freshness.saw(state, event.seq, content.saw, since)
+
+
+def _sent(state: State, event: Event, content: AttemptSent) -> State:
+    if event.step != state.open_step:
+        return state
+    return replace(state, attempts=content.number, unsettled=content.number)
+
+
+def _answered(state: State, event: Event, content: AttemptAnswered) -> State:
+    if event.step != state.open_step:
+        return state
+    current = state.current
+    if current is not None and current.step == event.step:
+        current = replace(current, account=content.account)
+    return replace(state, current=current, unsettled=0)
+
+
 def _assistant(state: State, event: Event, content: MessageAssistant) -> State:
     state = replace(state, news=state.news.append(_news(event, content.parts)))
     current = state.current
@@ -347,3 +365,16 @@ def _trimmed(state: State, content: HistoryTrimmed) -> State:
             trims.add(answer.result)
     state = freshness.rebuilt(state, state.sent, frozenset(trims))
     return replace(state, trims=tuple(sorted(trims)), cuts=(*state.cuts, "trimmed"))
+
+
+_OFTEN: dict[type, Callable[[State, Event, Any], State]] = {
+    MessageAssistant: _assistant,
+    ToolRequested: _requested,
+    ToolStarted: lambda state, event, content: pairing.noted(state, event),
+    ToolFinished: _finished,
+    PacketBuilt: _packet,
+    AttemptSent: _sent,
+    AttemptAnswered: _answered,
+    StepCompleted: _ended,
+    ForeignRecord: lambda state, event, content: state,
+}

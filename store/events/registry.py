@@ -185,7 +185,7 @@ class Registry:
             raise Damaged(
                 f"event {stored.seq} ({stored.type}) does not read: {error}", seq=stored.seq
             ) from error
-        return self.newest(value)
+        return value if stored.version == self._newest[stored.type] else self.newest(value)
 
     def newest(self, payload: Payload) -> Payload:
         """The payload in its type's newest version: what folds and forms read."""

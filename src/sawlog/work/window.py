@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -12,6 +12,9 @@ from sawlog.store.directory import SessionRow
 from sawlog.store.event import Event, decoded
 from sawlog.store.events.base import Payload
 from sawlog.store.log import Log
+
+_KEPT = 4 * 1024 * 1024
+"""Bytes of blobs that stay beside events that are kept."""
 
 
 class Window:
@@ -69,10 +72,20 @@ class Window:
             found = self._log.blobs(self._session, list(wanted))
             self._blobs.update((digest.hex(), data) for digest, data in found.items())
 
-    def forget(self) -> None:
-        """Let go of everything: what is needed again is read again."""
-        self._events.clear()
-        self._blobs.clear()
+    def forget(self, keep: Container[int] = (), most: int = 0) -> None:
+        """Let go of everything but the newest events among `keep`, at most so many, and, where any
+        are kept, some of the newest blobs. What is needed again is read again.
+        """
+        kept = sorted(seq for seq in self._events if seq in keep)[-most:] if most else []
+        self._events = {seq: self._events[seq] for seq in kept}
+        left = _KEPT if kept else 0
+        blobs: list[tuple[str, bytes]] = []
+        for digest, data in reversed(self._blobs.items()):
+            left -= len(data)
+            if left < 0:
+                break
+            blobs.append((digest, data))
+        self._blobs = dict(reversed(blobs))
 
     def _fetch(self, seqs: list[int]) -> None:
         for stored in self._log.events(self._session, seqs):
