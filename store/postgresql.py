@@ -9,7 +9,6 @@ and a follower may go by them.
 from __future__ import annotations
 
 import os
-import select
 import shlex
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +21,6 @@ from psycopg.types.numeric import Int8BinaryDumper
 from sqlalchemy import create_engine, event
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from sawlog.store import blobs, rows
 from sawlog.store.database import (
     SCHEMA,
     Database,
@@ -42,18 +40,10 @@ from sawlog.store.errors import (
     StoreError,
     StoreFull,
 )
+from sawlog.store.postgresqlline import AT_ONCE, SPACE, Line, turn
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, RootTransaction
-
-_SPACE = 0x5341574C
-"""The first key of our advisory locks, so that they meet nobody else's."""
-
-_EVENT_TYPES = (
-    "bigint bigint bytea text bigint bigint bigint text bigint bigint bigint bytea bytea bytea "
-    "int bytea"
-).split()
-_BLOB_TYPES = "bigint bytea bigint int bytea".split()
 
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
@@ -98,12 +88,12 @@ class PostgresTransaction(Transaction):
     def hold(self, sql: str, tenant: str, session: bytes) -> Row | None:
         """Run the query under the session's advisory lock, and lock the row that it finds."""
         text = _hold(sql)
-        row: Row | None = self._cursor.execute(text, (_turn(session), tenant, session)).fetchone()
+        row: Row | None = self._cursor.execute(text, (turn(session), tenant, session)).fetchone()
         return row
 
     def take_turn(self, session: bytes) -> None:
         """Take the session's advisory lock, which costs no transaction id."""
-        self.all(f"SELECT pg_advisory_xact_lock({_SPACE}, ?::int)", (_turn(session),))
+        self.all(f"SELECT pg_advisory_xact_lock({SPACE}, ?::int)", (turn(session),))
 
     def itself(self, table: str, index: str) -> str:
         """Rows from the table, where PostgreSQL reads them whatever finds them."""
@@ -150,40 +140,12 @@ def _hold(sql: str) -> bytes:
     # The rows are locked above the join, so the advisory lock is held before the row is asked for.
     return _text(
         "WITH turn AS MATERIALIZED (SELECT pg_advisory_xact_lock("
-        f"{_SPACE}, ?::int)) {sql.replace(' WHERE ', ' CROSS JOIN turn WHERE ')} FOR UPDATE OF s"
+        f"{SPACE}, ?::int)) {sql.replace(' WHERE ', ' CROSS JOIN turn WHERE ')} FOR UPDATE OF s"
     )
 
 
 IDLE_CONNECTIONS = 4
 """Connections that a handle keeps at hand."""
-
-_AT_ONCE = 32
-"""Events, and blobs, that an append may bring in one statement."""
-
-
-@cache
-def _append_text(events: int, contents: int) -> bytes:
-    def values(types: Sequence[str], count: int) -> str:
-        row = f"({', '.join(f'?::{name}' for name in types)})"
-        return f"(VALUES {', '.join([row] * count)}) AS v"
-
-    def hung(insert: str, types: Sequence[str], count: int) -> str:
-        into, _, rest = insert.partition(" VALUES (")
-        after = rest.partition(")")[2]
-        return f"{into} SELECT v.* FROM moved CROSS JOIN {values(types, count)}{after}"
-
-    stored = f", stored AS ({hung(blobs.INSERT, _BLOB_TYPES, contents)})" if contents else ""
-    moved = rows.MOVE.replace(" WHERE ", " FROM turn WHERE ")
-    return _text(
-        "WITH turn AS MATERIALIZED (SELECT set_config('synchronous_commit', 'on', true), "
-        f"set_config('lock_timeout', ?, true), pg_advisory_xact_lock({_SPACE}, ?::int)), "
-        f"moved AS ({moved} RETURNING 1){stored} {hung(rows.INSERT, _EVENT_TYPES, events)}"
-    )
-
-
-def _turn(session: bytes) -> int:
-    # Two sessions that share it only wait for each other without need.
-    return int.from_bytes(session[-4:], "big", signed=True)
 
 
 class PostgresDatabase(Database):
@@ -194,7 +156,7 @@ class PostgresDatabase(Database):
     def __init__(self, engine: Engine, url: str, *, read_only: bool, wait: float) -> None:
         super().__init__(url, read_only=read_only, wait=wait)
         self.engine = engine
-        self._idle: list[Connection] = []
+        self._idle: list[Line] = []
         self._patience = max(1, int(wait * 1000))
 
     @contextmanager
@@ -214,39 +176,45 @@ class PostgresDatabase(Database):
     def _transaction(self, begin: str) -> Iterator[Transaction]:
         committing = False
         try:
-            with self._lent() as connection:
-                raw = _awake(connection)
-                transaction = _begun(connection, begin)
+            with self._lent() as line:
+                transaction = _begun(line.connection, begin)
                 try:
-                    yield PostgresTransaction(raw)
+                    yield PostgresTransaction(line.raw)
                     committing = True
                     transaction.commit()
                 except BaseException:
-                    if raw.closed:
-                        connection.invalidate()
-                    else:
+                    if not line.raw.closed:
                         transaction.rollback()
                     raise
         except (psycopg.Error, DBAPIError) as error:
             raise self._named(error, committing) from error
 
-    @contextmanager
-    def _lent(self) -> Generator[Connection]:
+    def _line(self) -> Line:
         # A few connections stay out of SQLAlchemy's pool between uses: taking one from there and
-        # giving it back costs as much as a small statement.
+        # giving it back costs as much as a small statement. A new one taken in place of one that
+        # died in its sleep is worth more than an error about an append that never left.
+        while True:
+            try:
+                line = self._idle.pop()
+            except IndexError:
+                line = Line(self.engine)
+            if line.awake():
+                return line
+            line.close()
+
+    def _back(self, line: Line) -> None:
+        if self.closed or line.raw.closed or len(self._idle) >= IDLE_CONNECTIONS:
+            line.close()
+        else:
+            self._idle.append(line)
+
+    @contextmanager
+    def _lent(self) -> Generator[Line]:
+        line = self._line()
         try:
-            connection = self._idle.pop()
-        except IndexError:
-            connection = self.engine.connect()
-        try:
-            yield connection
+            yield line
         finally:
-            if not connection.invalidated and _raw(connection).closed:
-                connection.invalidate()
-            if self.closed or connection.invalidated or len(self._idle) >= IDLE_CONNECTIONS:
-                connection.close()
-            else:
-                self._idle.append(connection)
+            self._back(line)
 
     def _named(self, error: psycopg.Error | DBAPIError, committing: bool) -> StoreError:
         driver = getattr(error, "orig", error)
@@ -254,28 +222,28 @@ class PostgresDatabase(Database):
         return named(driver, self.url, committing)
 
     def append_at_once(
-        self, session: bytes, move: Values, events: Sequence[Values], contents: Sequence[Values]
+        self,
+        session: bytes,
+        move: Values,
+        events: Sequence[Values],
+        contents: Sequence[Values],
+        given: Sequence[bytes] = (),
     ) -> bool:
-        """Move a head and insert what comes with it, in one statement and one round trip.
-
-        It takes the session's turn, then its row, and only then writes: what is inserted hangs on
-        the row that was moved.
-        """
+        """Move a head and insert what comes with it, in one statement and one round trip."""
         self._usable(writing=True)
-        if len(events) > _AT_ONCE or len(contents) > _AT_ONCE:
+        if len(events) > AT_ONCE or len(contents) > AT_ONCE:
             return False
-        text = _append_text(len(events), len(contents))
-        values = [str(self._patience), _turn(session), *move]
-        for row in (*contents, *events):
-            values += row
         try:
-            with self._lent() as connection:
-                raw = _awake(connection)
-                return raw.execute(text, values, prepare=True).rowcount == len(events)
+            line = self._line()
+            try:
+                done = line.append(session, self._patience, move, events, contents)
+            finally:
+                self._back(line)
         except pg.UniqueViolation:
             return False
         except (psycopg.Error, DBAPIError) as error:
             raise self._named(error, committing=True) from error
+        return done == len(events)
 
     def renew_epoch(self) -> bytes:
         """Begin a new life of the store, as after a restore; followers must start anew.
@@ -304,19 +272,6 @@ class PostgresDatabase(Database):
 def _raw(connection: Connection) -> psycopg.Connection[Any]:
     raw: psycopg.Connection[Any] | None = connection.connection.driver_connection
     assert raw is not None
-    return raw
-
-
-def _awake(connection: Connection) -> psycopg.Connection[Any]:
-    # A connection may have died in its sleep. The server's farewell then waits to be read, and a
-    # new connection taken now is worth more than an error about an append that never left.
-    raw = _raw(connection)
-    if select.select([raw.fileno()], [], [], 0)[0]:
-        try:
-            raw.execute("SELECT 1")
-        except psycopg.Error:
-            connection.invalidate()
-            raw = _raw(connection)
     return raw
 
 
@@ -397,7 +352,7 @@ def change_postgresql(url: str, wait: float) -> Generator[_PostgresChange]:
     shown = engine.url.render_as_string(hide_password=True)
     begin = (
         f"BEGIN; SET LOCAL lock_timeout = {max(1, int(wait * 1000))}; "
-        f"SELECT pg_advisory_xact_lock({_SPACE}, 0); CREATE SCHEMA IF NOT EXISTS sawlog"
+        f"SELECT pg_advisory_xact_lock({SPACE}, 0); CREATE SCHEMA IF NOT EXISTS sawlog"
     )
     try:
         with engine.connect() as connection, _begun(connection, begin):
