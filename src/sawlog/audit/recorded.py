@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sawlog.audit.bindings import Bindings
+from sawlog.audit.expanding import expanded, packet_of
 from sawlog.audit.reconstructing import foreign_sending, reconstruct
 from sawlog.audit.steppacket import StepPacket, reconstructed_packet, replayed_packet
 from sawlog.builder.branching import attended, resuming, state_at
 from sawlog.builder.build import Sending
 from sawlog.builder.contents import text_of
 from sawlog.builder.draft import Refusal
-from sawlog.builder.manifest import expand
 from sawlog.builder.profiles import Profile, profile_named, profile_of
-from sawlog.builder.projector import FOLD, entry_count, fold, fold_all
+from sawlog.builder.projector import FOLD, fold, fold_all
 from sawlog.builder.replay import Replayed, replayed, sent_under
 from sawlog.builder.snapshot import CODEC, decode
 from sawlog.builder.state import Ref, State
@@ -29,7 +29,6 @@ from sawlog.store.events.steps import (
     PacketBuilt,
     PacketRecorded,
     PolicySet,
-    Run,
     StepAbandoned,
     StepCompleted,
     StepFailed,
@@ -294,7 +293,7 @@ class Recorded:
         return ""
 
     def _replayed(self, event: Event) -> StepPacket:
-        packet = _packet(event)
+        packet = packet_of(event)
         refs = self.expanded(packet)
         self._window.prefetch(refs)
         out: Replayed = replayed(packet, refs, self._window, self.profile_of(packet), self.binding)
@@ -302,31 +301,7 @@ class Recorded:
 
     def expanded(self, packet: PacketBuilt) -> list[Ref]:
         """The entries of a packet, along its manifests down to a full one."""
-        chain = [packet]
-        while chain[-1].base:
-            base = _packet(self._window.event(chain[-1].base))
-            chain.append(base)
-        refs: list[Ref] = []
-        for link in reversed(chain):
-            refs = expand(link.parts, refs, self._known(link))
-        return refs
-
-    def _known(self, packet: PacketBuilt) -> dict[int, int]:
-        """Parts of the shown events in the ranges that a manifest's plain runs cover."""
-        known: dict[int, int] = {}
-        for part in packet.parts:
-            if not isinstance(part, Run) or part.part:
-                continue
-            fresh = list(self.as_stored(part.first - 1, part.last))
-            self._window.hold(fresh)
-            # Runs of system texts that an earlier release wrote may span what was said between.
-            only = part.section == "system"
-            known.update(
-                (one.seq, entry_count(one))
-                for one in fresh
-                if one.shown and not (only and one.type != "message.system")
-            )
-        return known
+        return expanded(packet, self.log, self.row, self._window)
 
     def reconstructed(
         self, sees: int, sending: Sending | None = None, *, model: str = ""
@@ -486,12 +461,3 @@ class RecordedStep:
         from sawlog.audit.auditing import diff
 
         return diff(self.session.steps[other], self)
-
-
-def _packet(event: Event) -> PacketBuilt:
-    """The packet that an event tells of. Raises Refused where its content was erased."""
-    if not isinstance(event.content, PacketBuilt):
-        raise Refused(
-            "blocked", f"the packet of event {event.seq} was erased: it cannot be replayed"
-        )
-    return event.content

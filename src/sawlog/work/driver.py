@@ -31,8 +31,14 @@ from sawlog.work.forking import first_event, is_begun
 from sawlog.work.places import Places
 from sawlog.work.window import Window
 
-_SNAPSHOT_EVERY = 400
+_SNAPSHOT_EVERY = 256
 """Events after which a session leaves a snapshot, so that opening it reads a short tail."""
+
+_SNAPSHOT_LEFT = 64
+"""Events since the last snapshot from which on a session that is left leaves one, too."""
+
+_HELD = 4_000
+"""Events of what packets show that stay at hand, at most: a cut looks at all of them."""
 
 _LOOK_AGAIN = 0.05
 """Seconds between two looks at a lease that is waited for."""
@@ -42,6 +48,16 @@ def check_readable(state: State) -> None:
     """Raise Refused (`blocked`) where an event that is not understood ends what can be read."""
     if state.blocked:
         raise Refused("blocked", f"nothing is decided blindly: {state.blocked}")
+
+
+def _wanted(state: State) -> frozenset[int]:
+    """The seqs of what the next packet is likely to show or to look at."""
+    found = {state.policy, state.checkpoint, state.task, state.tools[0], state.sent_at}
+    found.update(one.seq for one in state.news)
+    for ref in state.sent:
+        found.add(ref.seq)
+        found.update(value for _, value in ref.args if isinstance(value, int))
+    return frozenset(found)
 
 
 class Driver:
@@ -131,6 +147,8 @@ class Driver:
             self._renewer = self._lease = None
             if renewer is not None:
                 renewer.stop()
+            if lease is not None and self._tail >= _SNAPSHOT_LEFT:
+                self.snapshot()
             if lease is not None:
                 self._log.leases.release(lease)
 
@@ -277,12 +295,20 @@ class Driver:
         """The state after what others have appended meanwhile, too."""
         with self.lock:
             state = self._state or State()
-            for stored in self._log.read(self.row, after=state.seq):
-                read = decoded(stored, self._log.registry)
-                [event] = attended((read,), self._resuming, state.settled_at)
+            digest = self._head_digest
+            events: list[Event] = []
+
+            def read() -> Iterator[Event]:
+                nonlocal digest
+                for stored in self._log.read(self.row, after=state.seq):
+                    digest = stored.digest
+                    yield decoded(stored, self._log.registry)
+
+            for event in attended(read(), self._resuming, state.settled_at):
                 state = fold(state, event)
-                self.window.hold((event,))
-                self._head_digest = stored.digest
+                events.append(event)
+            self.window.hold(events)
+            self._head_digest = digest
             self._state = state
             return state
 
@@ -315,15 +341,24 @@ class Driver:
         return decode(found.data)
 
     def _snapshot(self) -> None:
-        state = self._state
-        if state is None or state.seq - self._snapshot_at < _SNAPSHOT_EVERY or state.news:
-            return
-        self.snapshot()
+        # Right behind a packet, where what it showed need not be at hand for the next one's news.
+        if self._tail >= _SNAPSHOT_EVERY and self._state is not None and not self._state.news:
+            self.snapshot()
+
+    @property
+    def _tail(self) -> int:
+        """Events that opening the session would fold."""
+        return self._state.seq - self._snapshot_at if self._state is not None else 0
 
     def snapshot(self) -> None:
-        """Leave a snapshot here, from which the session is opened and replayed."""
+        """Leave a snapshot here, from which the session is opened and replayed.
+
+        None is left of a blocked state: a release that knows more would not be blocked.
+        """
         state = self.load()
-        self.window.forget()
+        if state.blocked:
+            return
+        self.window.forget(_wanted(state), _HELD)
         try:
             self._log.snapshot_put(
                 self.row,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sawlog.store.directory import SessionRow
-from sawlog.store.errors import NoStep
+from sawlog.store.envelope import StoredEvent
+from sawlog.store.errors import Damaged, NoStep
 from sawlog.store.event import Event, decoded
 from sawlog.store.events.lifecycle import SessionCreated
 from sawlog.store.log import Log
@@ -15,11 +16,14 @@ PACKETS = ("packet.built", "packet.recorded")
 _LOOK = 64
 """Events that are read at once while a packet is looked for."""
 
+_KEPT = 16
+"""Packets that stay at hand, for who asks for one often asks twice."""
+
 
 class Places:
     """The places of the steps of one session, up to the head of its row.
 
-    A session of ours is searched by halves; an import, whose steps have no packets, is read once.
+    A session of ours is searched; an import, whose steps have no packets, is read once.
     """
 
     def __init__(self, log: Log, row: SessionRow, window: Window) -> None:
@@ -28,6 +32,8 @@ class Places:
         self._window = window
         self._foreign: str | None = None
         self._seqs: dict[int, int] | None = None
+        self._found: dict[int, Event | None] = {}
+        self._newest: int | None = None
 
     @property
     def format(self) -> str:
@@ -47,9 +53,11 @@ class Places:
         end = self._row.head
         while end > 0:
             start = max(0, end - _LOOK)
-            found = [e.step for e in self._log.read(self._row, after=start, upto=end) if e.step]
-            if found:
-                return max(found)
+            # What is damaged there hides no other step.
+            some = self._log.stored(self._row, after=start, upto=end)
+            newest = max((one.event.step for one in some if one.event is not None), default=0)
+            if newest:
+                return newest
             end = start
         return 0
 
@@ -61,29 +69,62 @@ class Places:
                 event = self._window.event(at)
                 return event if event.type in PACKETS else None
             return None
-        # Steps rise with seq from packet to packet, so a search by halves finds the last one.
-        low, high = 0, self._row.head
-        found: Event | None = None
-        while low < high:
-            middle = (low + high) // 2
-            packet = self._next_packet(middle, high)
-            if packet is None or packet.step > step:
-                high = middle
-            else:
-                if packet.step == step:
-                    found = packet
-                low = packet.seq
-        return found
+        if step not in self._found:
+            if len(self._found) >= _KEPT:
+                self._found.clear()
+            self._found[step] = self._search(step)
+        return self._found[step]
 
-    def _next_packet(self, after: int, upto: int) -> Event | None:
-        at = after
-        while at < upto:
-            end = min(upto, at + _LOOK)
-            for stored in self._log.read(self._row, after=at, upto=end):
-                if stored.type in PACKETS:
-                    return decoded(stored, self._log.registry)
-            at = end
-        return None
+    def _search(self, step: int) -> Event | None:
+        """The last packet of a step, of which steps rise with seq from packet to packet.
+
+        Where it should be, if all steps were as long, is looked at first; every third look is at
+        the middle of what is left, for they are not.
+        """
+        low, high = 0, self._row.head
+        if self._newest is None:
+            self._newest = self.last_step()
+        low_step, high_step = 0, self._newest
+        found: StoredEvent | None = None
+        damage: list[Damaged] = []
+        looks = 0
+        while low < high:
+            looks += 1
+            at = (low + high) // 2
+            if looks % 3 and low_step < high_step and low_step <= step <= high_step:
+                likely = low + (high - low) * (step - low_step) // (high_step - low_step)
+                at = max(low, likely - _LOOK // 2)
+            packets = self._packets(at, high, damage)
+            older = [one for one in packets if one.step <= step]
+            if older:
+                low, low_step = older[-1].seq, older[-1].step
+                found = older[-1]
+                if len(older) < len(packets):
+                    break  # the next one is another step's
+            else:
+                high = at
+                high_step = packets[0].step if packets else high_step
+        if found is None or found.step != step:
+            if damage:
+                raise damage[0]  # it may be what was looked for
+            return None
+        return decoded(found, self._log.registry)
+
+    def _packets(self, after: int, upto: int, damage: list[Damaged]) -> list[StoredEvent]:
+        """The next packets, those that are read at once; none when there is none up to there.
+
+        What is damaged on the way is passed over, and told.
+        """
+        for start in range(after, upto, _LOOK):
+            found: list[StoredEvent] = []
+            for place in self._log.stored(self._row, after=start, upto=min(upto, start + _LOOK)):
+                if place.damage is not None:
+                    damage.append(place.damage)
+                elif place.event is not None and place.event.type in PACKETS:
+                    found.append(place.event)
+            if found:
+                return found
+        return []
 
     def place(self, step: int) -> int:
         """The seq of a step's packet; where a foreign file shows the step, that before its reply.

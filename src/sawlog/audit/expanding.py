@@ -1,0 +1,152 @@
+"""The entries of a packet along its manifests, from few readings of its log.
+
+What a packet shows lies close together: its bases are the packets just before it, and what they
+show stands between those. So the log is read backwards in large pieces, and of what was read only
+packets and shown events are decoded.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
+from sawlog.builder.manifest import expand
+from sawlog.builder.projector import entry_count
+from sawlog.builder.state import Ref
+from sawlog.store.directory import SessionRow
+from sawlog.store.envelope import StoredEvent
+from sawlog.store.errors import Damaged, Refused
+from sawlog.store.event import Event, decoded
+from sawlog.store.events.steps import PacketBuilt, Run
+from sawlog.store.log import CHUNK, Log
+from sawlog.store.rows import StoredRow
+from sawlog.work.window import Window
+
+_FAR = 4 * CHUNK
+"""Events to the next base from which on it is read alone: a rewind may lead anywhere."""
+
+_NEAR = 64
+"""Events between two ranges that are read along, for one reading costs more."""
+
+
+def expanded(packet: PacketBuilt, log: Log, row: SessionRow, window: Window) -> list[Ref]:
+    """The entries of a packet, along its manifests down to a full one.
+
+    Shown events that were read are held in the window. Raises BadManifest, Damaged, and Refused
+    where a base was erased.
+    """
+    stretch = _Stretch(log, row, max((packet.base, *(run.last for run in _plain(packet)))))
+    chain = [packet]
+    while chain[-1].base:
+        seq = chain[-1].base
+        stored = stretch.event(seq)
+        found = decoded(stored, log.registry) if stored is not None else window.event(seq)
+        chain.append(packet_of(found))
+    shown = _Shown(log, row, window)
+    shown.read([(run.first, run.last) for link in chain for run in _plain(link)], stretch)
+    refs: list[Ref] = []
+    for link in reversed(chain):
+        refs = expand(link.parts, refs, shown.known(link))
+    return refs
+
+
+def packet_of(event: Event) -> PacketBuilt:
+    """The packet that an event tells of. Raises Refused where its content was erased."""
+    if not isinstance(event.content, PacketBuilt):
+        raise Refused(
+            "blocked", f"the packet of event {event.seq} was erased: it cannot be replayed"
+        )
+    return event.content
+
+
+def _plain(packet: PacketBuilt) -> list[Run]:
+    """The runs that stand for whole events."""
+    return [part for part in packet.parts if isinstance(part, Run) and not part.part]
+
+
+class _Stretch:
+    """Events up to a seq, read backwards as far as is asked for, without a gap."""
+
+    def __init__(self, log: Log, row: SessionRow, top: int) -> None:
+        self._log = log
+        self._row = row
+        self.below = self.top = min(top, row.head)
+        self._places: list[StoredRow] = []
+
+    def event(self, seq: int) -> StoredEvent | None:
+        """The event of that seq; None for one that is far from what was read, or damaged."""
+        while self.below - _FAR < seq <= self.below:
+            after = max(0, self.below - CHUNK)
+            self._places[:0] = self._log.stored(self._row, after=after, upto=self.below)
+            self.below = after
+        return self._places[seq - self.below - 1].event if self.below < seq <= self.top else None
+
+    def between(self, first: int, last: int) -> Sequence[StoredRow]:
+        """What was read of that range."""
+        return self._places[max(0, first - self.below - 1) : max(0, last - self.below)]
+
+
+class _Shown:
+    """The shown events that plain runs cover: where each is, and how many entries it has."""
+
+    def __init__(self, log: Log, row: SessionRow, window: Window) -> None:
+        self._log = log
+        self._row = row
+        self._window = window
+        self._parts: dict[int, int] = {}
+        self._damage: dict[int, Damaged | None] = {}
+        self._system: set[int] = set()
+        self._seqs: list[int] = []
+
+    def read(self, ranges: Sequence[tuple[int, int]], stretch: _Stretch) -> None:
+        """Read the ranges, but for what of them was read already."""
+        for first, last in _merged(ranges):
+            if first <= stretch.below:
+                upto = min(last, stretch.below)
+                for place in self._log.stored(self._row, after=first - 1, upto=upto):
+                    self._take(place)
+            for place in stretch.between(first, last):
+                self._take(place)
+        self._seqs = sorted(self._parts)
+
+    def _take(self, place: StoredRow) -> None:
+        stored = place.event
+        if stored is None:
+            self._damage[place.seq] = place.damage
+        elif self._log.registry.shown(stored.type, stored.version):
+            event = decoded(stored, self._log.registry)
+            self._window.hold((event,))
+            self._parts[event.seq] = entry_count(event)
+            if event.type == "message.system":
+                self._system.add(event.seq)
+
+    def known(self, packet: PacketBuilt) -> dict[int, int]:
+        """Entries by seq of the shown events in the ranges of a packet's plain runs.
+
+        Raises Damaged where one of these ranges is.
+        """
+        known: dict[int, int] = {}
+        for run in _plain(packet):
+            hit = [seq for seq in self._damage if run.first <= seq <= run.last]
+            if hit:
+                raise self._damage[hit[0]] or Damaged(f"event {hit[0]} does not read", seq=hit[0])
+            start, end = bisect_left(self._seqs, run.first), bisect_right(self._seqs, run.last)
+            # Runs of system texts that an earlier release wrote may span what was said between.
+            only = run.section == "system"
+            known.update(
+                (seq, self._parts[seq])
+                for seq in self._seqs[start:end]
+                if not only or seq in self._system
+            )
+        return known
+
+
+def _merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same ranges in order, those that overlap or nearly touch as one."""
+    out: list[tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if out and first <= out[-1][1] + _NEAR:
+            out[-1] = out[-1][0], max(last, out[-1][1])
+        else:
+            out.append((first, last))
+    return out
