@@ -1,7 +1,8 @@
 """Append: a batch of events becomes the next part of a session, in one transaction, or nothing.
 
 The order is that of the stored format: payloads, repeated ids, lease, expected seq; then blobs,
-events, head. Whoever appends the same ids again is told where they are.
+events, head. Whoever appends the same ids again is told where they are. Once enough of a session
+stands in rows of its own, the append that brought the last of it packs the older ones.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import msgspec
 from sawlog.store import blobs, dictionaries, directory, rows
 from sawlog.store.codec import commit, header, link, prepare
 from sawlog.store.database import Database, Row, Transaction
-from sawlog.store.dictionaries import FIRST, NOTHING, Taught, Teacher
 from sawlog.store.dictionary import Dictionary, Kept, Lost
 from sawlog.store.directory import SessionRow
 from sawlog.store.envelope import NewEvent, Prepared, StoredEvent
@@ -22,6 +22,7 @@ from sawlog.store.errors import Conflict, InvalidEvent
 from sawlog.store.events.registry import Registry
 from sawlog.store.lease import Lease, fenced, is_live, leased
 from sawlog.store.objects import Objects
+from sawlog.store.packing import Packer
 
 _REMEMBERED = 10_000
 """Sessions, and blobs, that a handle remembers."""
@@ -74,10 +75,9 @@ class Appender:
         self._clock = clock
         self._make_id = make_id
         self._make_salt = make_salt
-        self._teacher = Teacher(database)
+        self._packer = Packer(database)
         self._written: set[tuple[bytes, bytes]] = set()
-        # What each session's row was, and at that head the name of its dictionary.
-        self._seen: dict[bytes, tuple[SessionRow, bytes]] = {}
+        self._seen: dict[bytes, SessionRow] = {}
         self._shared: set[bytes] = set()
 
     def append(
@@ -90,18 +90,11 @@ class Appender:
     ) -> Appended:
         """Append a batch; see `Log.append`."""
         batch = self._prepared(events)
-        seen, name = self._seen.get(session, (None, b""))
-        known = seen is not None
-        if seen is None and len(batch) >= FIRST:
-            seen, name = self._looked_up(session)
-        taught = NOTHING
-        if seen is not None and (batch or build is not None):
-            coming = [event.payload for event in batch] if len(batch) >= FIRST and not name else ()
-            taught = self._teacher.ready(seen, name, coming)
-        packed = self._packed(session, batch, taught)
+        seen = self._seen.get(session)
+        packed = self._packed(session, batch)
         chain = None
-        if batch and build is None and seen is not None and known:
-            chain = self._at_once(seen, events, batch, packed, taught, expected_seq, lease)
+        if batch and build is None and seen is not None:
+            chain = self._at_once(seen, events, batch, packed, expected_seq, lease)
         if chain is None:
             with self._database.write() as tx:
                 row = directory.hold(tx, self._tenant, session)
@@ -110,19 +103,13 @@ class Appender:
                 first = _repeated(tx, self._database.dictionaries, row, batch)
                 if first:
                     return Appended(first, row.head, row.digest, 0)
-                if row != seen:
-                    settled = self._teacher.settled(tx, row, taught)
-                    if settled.name != taught.name:
-                        packed = self._packed(session, batch, settled)
-                    taught = settled
                 chain = self._admitted(tx, row, batch, build is None, expected_seq, lease)
-                chain.taught = taught
                 chain.extend(batch)
                 if build is not None:
                     built = self._prepared(build(Tail(row, chain.pending())))
                     if _repeated(tx, self._database.dictionaries, row, built):
                         raise Conflict("what was built inside the append is already in the log")
-                    packed |= self._packed(session, built, taught)
+                    packed |= self._packed(session, built)
                     batch += built
                     chain.extend(built)
                 if not batch:
@@ -143,7 +130,6 @@ class Appender:
         events: Sequence[NewEvent],
         batch: list[Prepared],
         packed: blobs.Contents,
-        taught: Taught,
         expected_seq: int | None,
         lease: Lease | None,
     ) -> Chain | None:
@@ -161,18 +147,18 @@ class Appender:
                 return None
         elif lease.token != row.fence or row.owner is None or lease.session != session:
             return None
-        if row.ancestors and any(event.id is not None or event.key is not None for event in events):
+        if row.ancestors and any(event.is_named for event in events):
             return None  # ancestors' ids stand in other rows
         for event in batch:
             for digest in event.cites:
                 if digest not in packed:
                     return None  # a blob that should be in the session: the long way looks
         chain = Chain(row, self._clock(), lease.token if lease else 0)
-        chain.taught = taught
         chain.extend(batch)
         contents = blobs.insertable(row.sid, packed) if packed else []
-        contents += taught.rows(row.sid)
-        if self._database.append_at_once(session, chain.moves(), chain.rows, contents):
+        # Ids that were made here are new; one that was given may stand in a pack.
+        given = [new.id for new, event in zip(batch, events, strict=True) if event.is_named]
+        if self._database.append_at_once(session, chain.moves(), chain.rows, contents, given):
             return chain
         self._shared.add(session)
         return None
@@ -215,36 +201,28 @@ class Appender:
 
     # --- packing
 
-    def _looked_up(self, session: bytes) -> tuple[SessionRow, bytes]:
-        """The session's row and its dictionary's name, for a batch that may teach one."""
-        with self._database.read() as tx:
-            row = directory.get(tx, self._tenant, session)
-            return row, dictionaries.name_of(tx, row.sid)
-
-    def _packed(self, session: bytes, batch: list[Prepared], taught: Taught) -> blobs.Contents:
+    def _packed(self, session: bytes, batch: list[Prepared]) -> blobs.Contents:
         # Packing takes longer than the rest, so it is done before the store is locked, and not
         # for what this handle wrote before.
         return {
-            blob.digest: (len(blob.data), self._put(session, blob.digest, blob.data, taught))
+            blob.digest: (len(blob.data), self._put(session, blob.digest, blob.data))
             for event in batch
             for blob in event.blobs
             if (session, blob.digest) not in self._written
         }
 
-    def _put(self, session: bytes, digest: bytes, data: bytes, taught: Taught) -> blobs.Packed:
+    def _put(self, session: bytes, digest: bytes, data: bytes) -> blobs.Packed:
         if self._objects is not None:
             taken = blobs.elsewhere(self._objects, session, digest, data)
             if taken is not None:
                 return taken
-        return blobs.pack(data, taught.dictionary)
+        return blobs.pack(data)
 
     def _write(
         self, tx: Transaction, chain: Chain, batch: list[Prepared], packed: blobs.Contents
     ) -> None:
         row = chain.row
-        new = self._contents(tx, row, batch, packed, chain.taught)
-        contents = blobs.insertable(row.sid, new)
-        contents += chain.taught.rows(row.sid)
+        contents = blobs.insertable(row.sid, self._contents(tx, row, batch, packed))
         if contents:
             tx.run_many(blobs.INSERT, contents)
         tx.run_many(rows.INSERT, chain.rows)
@@ -262,14 +240,13 @@ class Appender:
         row: SessionRow,
         batch: list[Prepared],
         packed: blobs.Contents,
-        taught: Taught,
     ) -> blobs.Contents:
         """The blobs that the batch cites and its session lacks. Raises InvalidEvent."""
         cited = {digest: None for event in batch for digest in event.cites}
         given = {blob.digest: blob.data for event in batch for blob in event.blobs}
         missing = blobs.absent(tx, (row.sid,), cited) if cited else set[bytes]()
         new = {
-            digest: packed.get(digest) or (len(data), self._put(row.id, digest, data, taught))
+            digest: packed.get(digest) or (len(data), self._put(row.id, digest, data))
             for digest, data in given.items()
             if digest in missing
         }
@@ -291,8 +268,8 @@ class Appender:
         if len(self._seen) > _REMEMBERED:
             self._seen.clear()
             self._shared.clear()
-        self._seen[session] = chain.after(), chain.taught.name
-        self._teacher.keep(chain.row.sid, chain.taught)
+        self._seen[session] = after = chain.after()
+        self._packer.grown(after, chain.size + sum(size for size, _ in packed.values()))
 
 
 class Chain:
@@ -308,8 +285,8 @@ class Chain:
         self._recorded_at = recorded_at
         self._fence = fence
         self.ends_lease = ends_lease
-        self.taught = NOTHING
-        """What the rows are packed with."""
+        self.size = 0
+        """The bytes of its payloads."""
         self._events: list[Prepared] = []
 
     def extend(self, batch: list[Prepared]) -> None:
@@ -317,7 +294,6 @@ class Chain:
         session, sid = self.row.id, self.row.sid
         fence, recorded_at = self._fence, self._recorded_at
         seq, digest = self.head, self.digest
-        dictionary = self.taught.dictionary
         for event in batch:
             seq += 1
             digest = link(
@@ -337,7 +313,8 @@ class Chain:
                 ),
                 commit(event.salt, event.payload),
             )
-            codec, payload = blobs.pack(event.payload, dictionary)
+            codec, payload = blobs.pack(event.payload)
+            self.size += len(event.payload)
             self.rows.append(
                 (
                     sid,
@@ -410,7 +387,7 @@ def _repeated(
         return ()
     found: dict[bytes, tuple[Row, Dictionary | Lost | None]] = {}
     for sid, last in (*row.ancestors, (row.sid, row.head)):
-        some = tx.among(rows.BY_ID, (sid,), ids)
+        some = rows.by_ids(tx, sid, ids)
         dictionary = dictionaries.of_rows(tx, kept, sid, some)
         found.update((stored[1], (stored, dictionary)) for stored in some if stored[0] <= last)
     if not found:

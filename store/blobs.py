@@ -3,7 +3,8 @@
 A row says by a codec number how its bytes are packed, so that new ways can come without a change of
 what is stored: 0 as they are, 1 zstd, 2 in an object store (the row holds the place), 3 zstd with
 the session's own dictionary (the row begins with its name), 4 that dictionary itself, which is no
-blob. The numbers are the same for payloads and snapshots.
+blob, 5 in a pack (the row holds its number). The numbers are the same for payloads and snapshots.
+Codecs 3 and 4 are read, and no longer written: packs save more.
 """
 
 from __future__ import annotations
@@ -17,20 +18,21 @@ from sawlog.store.database import Row, Transaction
 from sawlog.store.dictionary import Dictionary, Lost
 from sawlog.store.errors import Away, Damaged
 from sawlog.store.objects import Objects
+from sawlog.store.pack import DENSEST, Pack
 
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     import zstandard
 
-PLAIN, ZSTD, ELSEWHERE, TAUGHT, DICTIONARY = 0, 1, 2, 3, 4
+PLAIN, ZSTD, ELSEWHERE, TAUGHT, DICTIONARY, PACKED = 0, 1, 2, 3, 4, 5
+INLINE = (PLAIN, ZSTD, TAUGHT)
+"""Codecs of rows that hold the bytes themselves."""
+
 LEVEL = 3
 
 SMALL = 1024
 """Bytes below which packing costs more time than it saves room."""
-
-SHORT, LONG = 64, 8192
-"""Bytes from and up to which a dictionary saves room: what is longer teaches itself."""
 
 INSERT = (
     "INSERT INTO sawlog.blobs (sid, digest, size, codec, data) VALUES (?, ?, ?, ?, ?) "
@@ -83,19 +85,12 @@ else:
 
     _FAULTS = (zstandard.ZstdError, ValueError)
 
-DENSEST = 40_000
-"""No zstd frame gives more bytes than this for each of its own; a damaged one may say so."""
-
 HUGE = 1 << 40
 
 
-def pack(data: bytes, dictionary: Dictionary | None = None) -> Packed:
+def pack(data: bytes) -> Packed:
     """The bytes as a row holds them: packed where that saves a tenth or more."""
-    if dictionary is not None and SHORT <= len(data) <= LONG:
-        packed = dictionary.pack(data)
-        if len(packed) * 10 <= len(data) * 9:
-            return TAUGHT, packed
-    elif len(data) >= SMALL:
+    if len(data) >= SMALL:
         packed = _compress(data)
         if len(packed) * 10 <= len(data) * 9:
             return ZSTD, packed
@@ -153,18 +148,26 @@ def insertable(sid: int, contents: Contents) -> list[tuple[int, bytes, int, int,
 
 
 def content(
-    row: Row, objects: Objects | None = None, dictionary: Dictionary | Lost | None = None
+    row: Row,
+    objects: Objects | None = None,
+    dictionary: Dictionary | Lost | None = None,
+    pack: Pack | None = None,
 ) -> bytes:
     """The raw bytes that a row (digest, size, codec, data, key) holds or names, checked.
 
-    Raises Away when an object store has them and does not give them, Damaged when they are not
-    what the row says.
+    `pack` is the one that the row names, if it names one. Raises Away when an object store has
+    them and does not give them, Damaged when they are not what the row says.
     """
     if tuple(map(type, row)) != _SHAPE:
         raise Damaged("its row does not hold what belongs there")
     digest, size, codec, data, _ = row
     if codec == ELSEWHERE:
         raw = _fetched(data, objects)
+    elif codec == PACKED and pack is not None:
+        found = pack.blob(digest)
+        if found is None:
+            raise Damaged("the pack that its row names does not hold it")
+        raw = found
     else:
         raw = unpack(codec, data, size, dictionary)
     if len(raw) != size:

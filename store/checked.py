@@ -12,13 +12,14 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from sawlog.store import blobs, codec, dictionaries, directory, rows
+from sawlog.store import blobs, codec, dictionaries, directory, packs, rows
 from sawlog.store.database import Row, Transaction
 from sawlog.store.dictionary import Dictionary, Kept, Lost
 from sawlog.store.directory import SessionRow
 from sawlog.store.envelope import StoredEvent
 from sawlog.store.errors import Damaged, NoSession, StoreError
 from sawlog.store.log import CHUNK, Log
+from sawlog.store.packs import Shelf
 
 _EVENTS = (
     f"SELECT i.seq, (arrival), e.sid, e.key, {rows.COLUMNS} FROM (itself) "
@@ -27,6 +28,8 @@ _EVENTS = (
 _NEXT = "SELECT min(e.seq) FROM sawlog.events e WHERE e.sid = ? AND e.seq > ?"
 # What is no number is above all numbers in SQLite.
 _LAST = "SELECT max(e.seq) FROM sawlog.events e WHERE e.sid = ? AND e.seq <= 9223372036854775807"
+_LAST_PACKED = "SELECT max(p.last) FROM sawlog.packs p WHERE p.sid = ?"
+_NEXT_PACKED = "SELECT min(p.first) FROM sawlog.packs p WHERE p.sid = ? AND p.first > ?"
 _IDS = "SELECT i.id, e.seq FROM (itself) WHERE i.sid = ? AND i.id IN (*)"
 _BLOB = (
     "SELECT e.sid, e.digest, e.size, e.codec, e.data, e.key FROM (itself) "
@@ -85,7 +88,9 @@ class Check:
     def __init__(self, log: Log, session: SessionRow | bytes) -> None:
         """Raises NoSession, and Damaged where the directory does not say whose events to read."""
         self._log = log
-        self._kept = Kept()  # as they are in the store now, not as the handle once read them
+        # As they are in the store now, not as the handle once read them.
+        self._kept = Kept()
+        self._shelf = Shelf()
         id = session if isinstance(session, bytes) else session.id
         with log.database.read() as tx:
             found = tx.one(directory.BY_ID, (log.tenant, id))
@@ -120,7 +125,15 @@ class Check:
                 raise
             return self.row.head
         last = found[0] if found else None
-        return last if isinstance(last, int) else self.row.base
+        packed = self._edge(tx, _LAST_PACKED, self.row.sid)
+        return max(last if isinstance(last, int) else self.row.base, packed or 0)
+
+    def _edge(self, tx: Transaction, sql: str, *values: int) -> int | None:
+        """Where packs of a session begin or end; None: there are none, or it does not read."""
+        if tx.shelf is None:
+            return None
+        found = tx.one(sql, values)
+        return found[0] if found and isinstance(found[0], int) else None
 
     def places(self) -> Iterator[Place]:
         """Every place from the first to the last that has a row, or should have one, in order."""
@@ -184,6 +197,7 @@ class Check:
                 found = tx.all(sql, (member.sid, first, last))
                 columns = [row[4:] for row in found]
                 dictionary = dictionaries.of_rows(tx, self._kept, member.sid, columns)
+                packed, broken = self._packed(tx, member, first, last)
         except StoreError as error:
             if not _is_damage(error):
                 raise
@@ -193,19 +207,44 @@ class Check:
             return [*self._fetched(member, first, middle), *self._fetched(member, middle + 1, last)]
         places: list[tuple[Place, int]] = []
         by_id = self._by_id(member, found)
-        for row in found:
-            if not isinstance(row[0], int) or not first <= row[0] <= last:
-                continue  # an index out of order gives more than it was asked for
-            if row[0] > first:
-                places.append(_missing(first, row[0] - 1))
+        by_id.update((row[5], row[0]) for row in packed)
+        # An index out of order gives more than it was asked for.
+        there = [row for row in found if isinstance(row[0], int) and first <= row[0] <= last]
+        there += packed
+        there.sort(key=_seq)
+        for row in there:
+            first = _passed(places, broken, first, row[0])
             place, arrived = _place(member, row, dictionary)
             if place.event is not None and not place.fault and by_id.get(place.event.id) != row[0]:
                 place = msgspec.structs.replace(place, fault="its id does not lead to it")
+            if row[0] < first:
+                place = msgspec.structs.replace(place, fault="it stands in a row and in a pack")
+                places.pop()
             places.append((place, arrived))
             first = row[0] + 1
-        if found and first <= last:
-            places.append(_missing(first, last))
+        if there or broken:
+            _passed(places, broken, first, last + 1)
         return places
+
+    def _packed(
+        self, tx: Transaction, member: Member, first: int, last: int
+    ) -> tuple[list[Row], list[tuple[int, int, str]]]:
+        """What of a range lies in packs: rows as `_EVENTS` gives them, and where none read."""
+        found: list[Row] = []
+        broken: list[tuple[int, int, str]] = []
+        for place in packs.places(tx, member.sid, first, last) if tx.shelf is not None else ():
+            start, end = max(first, place.first), min(last, place.last)
+            try:
+                pack = self._shelf.pack(tx, place.number)
+                some = pack.rows(start, end)
+            except Damaged as error:
+                broken.append((start, end, str(error)))
+                continue
+            arrived = pack.arrived[start - pack.first : end - pack.first + 1]
+            found += [
+                (row[0], at, member.sid, None, *row) for row, at in zip(some, arrived, strict=True)
+            ]
+        return found, broken
 
     def _by_id(self, member: Member, found: Sequence[Row]) -> dict[bytes, int]:
         """Where the index of ids leads."""
@@ -222,7 +261,9 @@ class Check:
     def _next(self, member: Member, after: int) -> int:
         with self._log.database.read() as tx:
             found = tx.one(_NEXT, (member.sid, after))
-        return found[0] if found and isinstance(found[0], int) else max(self.top, member.last) + 1
+            packed = self._edge(tx, _NEXT_PACKED, member.sid, after)
+        last = max(self.top, member.last) + 1
+        return min(found[0] if found and isinstance(found[0], int) else last, packed or last)
 
     def _linked(self, member: Member, place: Place, damaged_at: int) -> Place:
         event = place.event
@@ -299,7 +340,8 @@ class Check:
             if (row[0], row[1]) != (member.sid, digest):
                 raise Damaged("its row does not stand where its index leads")
             dictionary = dictionaries.of_blob(tx, self._kept, member.sid, row[1:])
-            blobs.content(row[1:], self._log.objects, dictionary)
+            within = packs.of_blob(tx, row[1:], self._shelf)
+            blobs.content(row[1:], self._log.objects, dictionary, within)
         except Damaged as error:
             self._bad_blobs[digest] = f"the blob {digest.hex()} that it cites is damaged: {error}"
 
@@ -376,6 +418,27 @@ def _place(member: Member, row: Row, dictionary: Dictionary | Lost | None) -> tu
     elif event.payload is not None and set(rows.cites_of(tuple(columns))) != set(names):
         fault = "the blobs listed beside it are not those that it names"
     return Place(seq=seq, event=event, names=names, fault=fault), arrived
+
+
+def _passed(
+    places: list[tuple[Place, int]], broken: list[tuple[int, int, str]], first: int, seq: int
+) -> int:
+    """Note what is missing from `first` on before `seq`; gives the first place not yet told of."""
+    while broken and broken[0][0] < seq:
+        start, end, why = broken.pop(0)
+        if first < start:
+            places.append(_missing(first, start - 1))
+        what = why if start == end else f"events {start} to {end} lie in a pack, and {why}"
+        places.append((Place(seq=start, event=None, broken=what, linked=False), 0))
+        first = max(first, end + 1)
+    if first < seq:
+        places.append(_missing(first, seq - 1))
+    return max(first, seq) if first <= seq else first
+
+
+def _seq(row: Row) -> int:
+    seq: int = row[0]
+    return seq
 
 
 def _bytes(value: object) -> bytes:

@@ -17,8 +17,11 @@ from typing import Any, Protocol, Self
 from sawlog.store.dictionary import Kept
 from sawlog.store.errors import ConfigError, NewerSchema, NoStore, ReadOnly, StoreError
 
-SCHEMA = 1
-"""The number of the schema that this release reads and writes: its newest migration."""
+SCHEMA = 2
+"""The number of the schema that this release writes: its newest migration."""
+
+READABLE = 1
+"""The oldest schema that an SQLite store can be read in without a migration."""
 
 WAIT = 30.0
 """Seconds that a writer waits for others before it gives up with Busy."""
@@ -29,11 +32,33 @@ Place = tuple[int, ...]
 """A place in the order in which events arrived in the store; () is before the first."""
 
 
+class Shelf(Protocol):
+    """Where events are found that have no rows of their own: in packs (`packs.Shelf`).
+
+    They come as rows of `events` would, in the order of seq. Each call may raise Damaged.
+    """
+
+    def rows(self, tx: Transaction, sid: int, first: int, last: int) -> list[Row]:
+        """Those of a session's events from `first` to `last` that lie here."""
+        ...
+
+    def among(self, tx: Transaction, sid: int, seqs: Sequence[int]) -> list[Row]:
+        """Those of a session's events of these seqs that lie here."""
+        ...
+
+    def by_ids(self, tx: Transaction, sid: int, ids: Sequence[bytes]) -> list[Row]:
+        """Those of a session's events of these ids that lie here."""
+        ...
+
+
 class Transaction(ABC):
     """One transaction on one connection. Errors of the driver are named where it ends."""
 
     written = 0
     """Bytes that went into rows, about: what tells SQLite when to tidy its WAL."""
+
+    shelf: Shelf | None = None
+    """Where events and blobs are found that lie in packs; None where there are none."""
 
     arrival: str
     """The column of events `e` that rises in the order of arrival."""
@@ -128,6 +153,8 @@ class Database(ABC):
         self.wait = wait
         self.closed = False
         self.dictionaries = Kept()
+        self.packs: Shelf | None = None
+        """The packs that were read last; None where the store has none."""
         self._process = os.getpid()
 
     @abstractmethod
@@ -144,12 +171,18 @@ class Database(ABC):
 
     @abstractmethod
     def append_at_once(
-        self, session: bytes, move: Values, events: Sequence[Values], contents: Sequence[Values]
+        self,
+        session: bytes,
+        move: Values,
+        events: Sequence[Values],
+        contents: Sequence[Values],
+        given: Sequence[bytes] = (),
     ) -> bool:
         """Move a head and insert events and blobs, in the shortest transaction that does it.
 
-        The values are those of `rows.MOVE`, `rows.INSERT` and `blobs.INSERT`. False, with nothing
-        written, when the head was not there to be moved or an event's id is taken.
+        The values are those of `rows.MOVE`, `rows.INSERT` and `blobs.INSERT`; `given` are the ids
+        that did not come into being with these events. False, with nothing written, when the head
+        was not there to be moved or an event's id is taken.
         """
 
     @abstractmethod

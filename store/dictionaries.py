@@ -1,48 +1,26 @@
-"""The dictionary of each session: where it stands, who reads it, when it is made.
+"""The dictionary that a session may have from an earlier release: where it stands, who reads it.
 
 A session has at most one, in a row of its own among the session's blobs, under a name that no
-digest has. It is made of the payloads that the session began with, comes in the transaction of an
-append, and is never replaced. It comes and goes only with the session's head, so whoever knows the
-head knows the dictionary. A fork has its own, made of what is its own.
+digest has. It was made of the payloads that the session began with, and is never replaced. A fork
+has its own. None is made any more, for packs save more room and cost an append nothing.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from typing import Any
 
-import msgspec
-
-from sawlog.store import blobs, rows
+from sawlog.store import blobs, packs
 from sawlog.store.blobs import DICTIONARY, TAUGHT
-from sawlog.store.database import Database, Row, Transaction
-from sawlog.store.dictionary import MOST_KEPT, NAME, Dictionary, Kept, Lost, trained
-from sawlog.store.directory import SessionRow
-from sawlog.store.errors import Away, Damaged, StoreError
+from sawlog.store.database import Row, Transaction
+from sawlog.store.dictionary import NAME, Dictionary, Kept, Lost
+from sawlog.store.errors import Away, Damaged
 from sawlog.store.objects import Objects
 
 LABEL = b"dictionary"
 """What a dictionary's row has in place of a digest: shorter than any."""
 
-FIRST = 96
-"""Events after which a session's dictionary is made, of their payloads."""
-
-MOST = 768
-_LONGEST = 4096
-"""Events, and bytes of each payload, that a dictionary is made of at most."""
-
-_REMEMBERED = 10_000
-
 _READ = "SELECT size, codec, data, key FROM sawlog.blobs WHERE sid = ? AND digest = ?"
-_SAMPLES = (
-    f"SELECT {rows.COLUMNS} FROM sawlog.events e WHERE e.sid = ? AND e.seq BETWEEN ? AND ? "
-    "AND e.payload IS NOT NULL ORDER BY e.seq"
-)
-_LEFT = (
-    "SELECT count(*) FROM sawlog.events e WHERE e.sid = ? AND e.seq BETWEEN ? AND ? "
-    "AND e.payload IS NOT NULL"
-)
 _PACKED = (
     "SELECT e.seq, e.payload FROM sawlog.events e WHERE e.sid = ? AND e.codec = ? "
     "AND e.seq > ? ORDER BY e.seq LIMIT 256"
@@ -55,8 +33,6 @@ _PACKED_BLOBS = (
 _REPACK_BLOB = "UPDATE sawlog.blobs SET codec = ?, data = ? WHERE sid = ? AND digest = ?"
 _SHAPE = (int, int, bytes, type(None))
 _DIGEST = 32
-_BROKEN = b"broken"
-"""The name of one that does not read; its row is in the way of another one."""
 
 
 def stored(tx: Transaction, sid: int) -> Dictionary | None:
@@ -70,15 +46,6 @@ def stored(tx: Transaction, sid: int) -> Dictionary | None:
     if hashlib.sha256(data).digest() != digest:
         raise Damaged("the bytes of its session's dictionary give another digest")
     return Dictionary(data)
-
-
-def name_of(tx: Transaction, sid: int) -> bytes:
-    """What a session's dictionary is called; empty where it has none."""
-    try:
-        there = stored(tx, sid)
-    except Damaged:
-        return _BROKEN
-    return there.name if there is not None else b""
 
 
 def of_rows(
@@ -116,7 +83,8 @@ def contents(
             break
         for row in tx.among(blobs.READ, (sid,), wanted):
             try:
-                found[row[0]] = blobs.content(row, objects, of_blob(tx, kept, sid, row))
+                within = packs.of_blob(tx, row)
+                found[row[0]] = blobs.content(row, objects, of_blob(tx, kept, sid, row), within)
             except Away:
                 continue
             except Damaged as error:
@@ -160,126 +128,3 @@ def _pack_alone(tx: Transaction, sid: int, select: str, update: str, after: obje
         tx.run_many(update, again)
         tx.written += sum(len(row[1]) for row in again)
         after = some[-1][0]
-
-
-def made_of(payloads: Sequence[bytes]) -> Dictionary | None:
-    """A dictionary of the payloads that a session begins with; None where they teach nothing."""
-    return trained([each[:_LONGEST] for each in payloads[:MOST]])
-
-
-def row_of(sid: int, dictionary: Dictionary) -> tuple[Any, ...]:
-    """A session's new dictionary as a row for `blobs.INSERT`."""
-    whole = hashlib.sha256(dictionary.data).digest() + dictionary.data
-    return sid, LABEL, len(whole), DICTIONARY, whole
-
-
-class Taught(msgspec.Struct, frozen=True):
-    """What an append packs with: a dictionary or none, and whether it must bring it along.
-
-    `name` is what the session's dictionary is called behind the append, empty where it has none.
-    Of a new one, `count` of the stored events from `first` to `last` are part.
-    """
-
-    name: bytes = b""
-    dictionary: Dictionary | None = None
-    is_new: bool = False
-    first: int = 0
-    last: int = 0
-    count: int = 0
-
-    def rows(self, sid: int) -> list[tuple[Any, ...]]:
-        """What an append must bring along, for `blobs.INSERT`."""
-        return [row_of(sid, self.dictionary)] if self.is_new and self.dictionary else []
-
-
-NOTHING = Taught()
-
-
-class Teacher:
-    """Says for one handle's appends what to pack with, and makes dictionaries when it is time."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._due: dict[int, int] = {}
-        # Made behind a head and not stored yet, for that append may be tried again.
-        self._fresh: dict[int, tuple[int, Taught]] = {}
-
-    def ready(self, row: SessionRow, name: bytes, coming: Sequence[bytes] = ()) -> Taught:
-        """What to pack with behind a head at which the session's dictionary was `name`.
-
-        Empty: there was none. Then one is made, if it is time, of what is there, or else of the
-        payloads that are coming; to be called while nobody waits.
-        """
-        if name:
-            return Taught(name, self._at_hand(row.sid, name))
-        own = row.head - row.base
-        if own >= FIRST or len(coming) < FIRST:
-            coming = ()  # what may never be stored is used only where there is nothing else
-        own += len(coming)
-        if own < self._due.get(row.sid, FIRST):
-            return NOTHING
-        fresh = self._fresh.get(row.sid)
-        if fresh is not None and fresh[0] == row.head and not coming:
-            return fresh[1]
-        try:
-            return self._made(row, own, coming)
-        except StoreError:
-            # What does not read costs no append: packing is a matter of room alone.
-            self._later(row, own)
-            return NOTHING
-
-    def _at_hand(self, sid: int, name: bytes) -> Dictionary | None:
-        kept = self._database.dictionaries
-        found = kept.get(sid)
-        if found is not None and found.name == name:
-            return found
-        try:
-            with self._database.read() as tx:
-                there = _named(tx, kept, sid, {name})
-        except StoreError:
-            return None
-        return there if isinstance(there, Dictionary) and there.name == name else None
-
-    def _made(self, row: SessionRow, own: int, coming: Sequence[bytes]) -> Taught:
-        first, last = row.base + 1, min(row.head, row.base + MOST)
-        with self._database.read() as tx:
-            found = tx.all(_SAMPLES, (row.sid, first, last))
-        there = [rows.event_of(each, row.id).payload or b"" for each in found]
-        dictionary = made_of((*there, *coming))
-        if dictionary is None:
-            self._later(row, own)
-            return NOTHING
-        taught = Taught(dictionary.name, dictionary, True, first, last, len(found))
-        if not coming:
-            if len(self._fresh) > MOST_KEPT:
-                self._fresh.clear()
-            self._fresh[row.sid] = row.head, taught
-        return taught
-
-    def _later(self, row: SessionRow, own: int) -> None:
-        if len(self._due) > _REMEMBERED:
-            self._due.clear()
-        self._due[row.sid] = 2 * own
-
-    def settled(self, tx: Transaction, row: SessionRow, taught: Taught) -> Taught:
-        """What to pack with in a transaction that holds a session whose head has moved."""
-        try:
-            there = stored(tx, row.sid)
-        except Damaged:
-            return Taught(_BROKEN)
-        if there is not None:
-            ours = taught.dictionary
-            return Taught(there.name, ours if ours and ours.name == there.name else there)
-        if taught.is_new:
-            # What was erased meanwhile must not live on in it.
-            left = tx.one(_LEFT, (row.sid, taught.first, taught.last))
-            if left == (taught.count,):
-                return taught
-        return NOTHING
-
-    def keep(self, sid: int, taught: Taught) -> None:
-        """Keep at hand what a session has now that an append went through."""
-        if taught.is_new:
-            self._fresh.pop(sid, None)
-        if taught.dictionary is not None:
-            self._database.dictionaries.put(sid, taught.dictionary)

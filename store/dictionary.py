@@ -1,8 +1,8 @@
-"""A dictionary: what a session's small rows have in common, so that none of them repeats it.
+"""A dictionary: what a session's small rows had in common, so that none of them repeated it.
 
-Made once out of what a session said first, and known by the digest of its bytes. A row that was
-packed with one is the beginning of that digest and a zstd frame without its magic number. What one
-release of Python or of zstd makes, every other one reads.
+Releases before packs made one out of what a session said first; this one reads what they packed. A
+row packed with one is the beginning of the digest of the dictionary's bytes, and a zstd frame
+without its magic number.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import sys
 import threading
-from collections.abc import Sequence
 
 from sawlog.store.errors import Damaged
 
@@ -19,38 +18,19 @@ if sys.version_info >= (3, 14):
 else:
     import zstandard
 
-SIZE = 8192
-"""Bytes of a dictionary. Twice as many pack a long session 3 % denser, and weigh on a short one."""
-
-LEVEL = 3
-
 NAME = 8
 """Bytes of a dictionary's digest that a row begins with."""
 
 MOST_KEPT = 32
 """Dictionaries that a handle keeps at hand, each with half a megabyte of working room."""
 
-_LEAST = 8192
-"""Bytes below which contents teach nothing that holds for what comes later."""
-
 _MAGIC = b"\x28\xb5\x2f\xfd"
 
 if sys.version_info >= (3, 14):
 
-    def _train(samples: Sequence[bytes], size: int) -> bytes:
-        return zstd.train_dict(samples, size).dict_content
-
-    class _Packer:
+    class _Unpacker:
         def __init__(self, data: bytes) -> None:
-            kind = zstd.CompressionParameter
             self._dictionary = zstd.ZstdDict(data)
-            self._packer = zstd.ZstdCompressor(
-                options={kind.compression_level: LEVEL, kind.dict_id_flag: 0},
-                zstd_dict=self._dictionary.as_digested_dict,
-            )
-
-        def pack(self, data: bytes) -> bytes:
-            return self._packer.compress(data, zstd.ZstdCompressor.FLUSH_FRAME)
 
         def unpack(self, frame: bytes, limit: int) -> bytes:
             unpacker = zstd.ZstdDecompressor(zstd_dict=self._dictionary)
@@ -62,22 +42,10 @@ if sys.version_info >= (3, 14):
     _FAULTS: tuple[type[Exception], ...] = (zstd.ZstdError, ValueError, EOFError)
 else:
 
-    def _train(samples: Sequence[bytes], size: int) -> bytes:
-        made: bytes = zstandard.train_dictionary(size, list(samples)).as_bytes()
-        return made
-
-    class _Packer:
+    class _Unpacker:
         def __init__(self, data: bytes) -> None:
             dictionary = zstandard.ZstdCompressionDict(data)
-            dictionary.precompute_compress(level=LEVEL)  # pyright: ignore[reportUnknownMemberType]
-            self._packer = zstandard.ZstdCompressor(
-                level=LEVEL, dict_data=dictionary, write_dict_id=False
-            )
             self._unpacker = zstandard.ZstdDecompressor(dict_data=dictionary)
-
-        def pack(self, data: bytes) -> bytes:
-            packed: bytes = self._packer.compress(data)
-            return packed
 
         def unpack(self, frame: bytes, limit: int) -> bytes:
             if zstandard.frame_content_size(frame) > limit:
@@ -93,19 +61,13 @@ else:
 class Dictionary:
     """A dictionary by its bytes; `name` is what rows call it. Threads may share it."""
 
-    __slots__ = ("_lock", "_packer", "data", "name")
+    __slots__ = ("_lock", "_unpacker", "data", "name")
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.name = hashlib.sha256(data).digest()[:NAME]
-        self._packer: _Packer | None = None
-        self._lock = threading.Lock()  # what packs and unpacks serves one thread at a time
-
-    def pack(self, data: bytes) -> bytes:
-        """The bytes as a row holds them."""
-        with self._lock:
-            frame = (self._packer or self._made()).pack(data)
-        return self.name + frame[len(_MAGIC) :]
+        self._unpacker: _Unpacker | None = None
+        self._lock = threading.Lock()  # what unpacks serves one thread at a time
 
     def unpack(self, packed: bytes, limit: int) -> bytes:
         """The bytes that a row holds, at most `limit` of them.
@@ -119,13 +81,11 @@ class Dictionary:
             )
         try:
             with self._lock:
-                return (self._packer or self._made()).unpack(_MAGIC + packed[NAME:], limit)
+                if self._unpacker is None:
+                    self._unpacker = _Unpacker(self.data)
+                return self._unpacker.unpack(_MAGIC + packed[NAME:], limit)
         except (*_FAULTS, MemoryError) as error:
             raise Damaged(f"a row does not unpack ({error})") from error
-
-    def _made(self) -> _Packer:
-        self._packer = _Packer(self.data)
-        return self._packer
 
 
 class Lost:
@@ -139,20 +99,6 @@ class Lost:
     def unpack(self, packed: bytes, limit: int) -> bytes:
         """Raises Damaged."""
         raise Damaged(self.why)
-
-
-def trained(samples: Sequence[bytes]) -> Dictionary | None:
-    """A dictionary of what the samples have in common; None when they are too little to learn from.
-
-    Takes 10 to 50 ms: not for those who hold a lock.
-    """
-    total = sum(map(len, samples))
-    if total < _LEAST:
-        return None
-    try:
-        return Dictionary(_train(samples, min(SIZE, total // 4)))
-    except _FAULTS:
-        return None  # zstd found nothing in them that comes again
 
 
 class Kept:

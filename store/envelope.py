@@ -35,6 +35,11 @@ class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
     ignorable: bool = False
     blobs: tuple[Blob, ...] = ()
 
+    @property
+    def is_named(self) -> bool:
+        """True when its id is the caller's, who may give it twice."""
+        return self.id is not None or self.key is not None
+
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """An event ready to be linked and written: all but its place in the log.

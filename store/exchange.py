@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import IO
 
 import msgspec
 
+from sawlog.store import packing
 from sawlog.store.checked import Check
 from sawlog.store.codec import genesis
 from sawlog.store.directory import SessionRow, checked_name
 from sawlog.store.envelope import StoredEvent
-from sawlog.store.errors import Conflict, Damaged, NoSession
+from sawlog.store.errors import Conflict, Damaged, NoSession, StoreError
 from sawlog.store.exported import (
     BLOB,
     EVENT,
@@ -112,7 +114,11 @@ def load(
             return present
         if name is not None:
             branch = msgspec.structs.replace(branch, name=name)
-        return graft(log, branch, lambda: _entries(kept))
+        row = graft(log, branch, lambda: _entries(kept))
+        for stem in branch.stems:
+            with suppress(StoreError):  # the file is in, and a later append packs as well
+                packing.pack(log.database, log.get(stem.id), packing.KEPT)
+        return row
 
 
 def _present(log: Log, branch: Branch, name: str | None, kept: IO[bytes]) -> SessionRow | None:

@@ -8,7 +8,6 @@ there must agree as far as both reach, and what is new stands behind.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -16,11 +15,9 @@ import msgspec
 from sawlog.store import blobs, directory, rows
 from sawlog.store.codec import genesis
 from sawlog.store.database import Transaction
-from sawlog.store.dictionaries import FIRST, MOST, made_of, row_of
-from sawlog.store.dictionary import Dictionary
 from sawlog.store.directory import SessionRow
 from sawlog.store.envelope import StoredEvent
-from sawlog.store.errors import Conflict, Damaged, NoSession
+from sawlog.store.errors import Conflict, Damaged
 from sawlog.store.exported import Content
 from sawlog.store.incoming import Branch, Stem
 from sawlog.store.lease import is_live, leased
@@ -31,8 +28,6 @@ _INSERT = (
     "recorded_at, fence, salt, commitment, digest, cites, codec, payload) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-_TAKEN = "SELECT e.seq FROM sawlog.events e WHERE e.sid = ? AND e.id IN (*)"
-_DIGEST = "SELECT e.digest FROM sawlog.events e WHERE e.sid = ? AND e.seq = ?"
 _MOVE = (
     "UPDATE sawlog.sessions SET name = ?, head = ?, digest = ?, fence = ?, owner = ?, "
     "expires_at = ?, touched_at = ?, crc = ? WHERE sid = ? AND head = ? AND fence = ?"
@@ -56,29 +51,13 @@ def graft(log: Log, branch: Branch, entries: Callable[[], Entries]) -> SessionRo
     `entries` is called for each try. Raises Conflict, Leased, Damaged for what cannot be joined,
     and what `Database.write` raises; then nothing was written.
     """
-    dictionary = _dictionary(log, branch, entries)
     for _ in range(_TRIES):
         try:
             with log.database.write() as tx:
-                return _Graft(log, tx, branch, dictionary).run(entries())
+                return _Graft(log, tx, branch).run(entries())
         except _Raced:
             continue
     raise Conflict("others kept making the sessions that this file holds: try again")
-
-
-def _dictionary(log: Log, branch: Branch, entries: Callable[[], Entries]) -> Dictionary | None:
-    """What to pack the session itself with, if it comes new: made before the store is held."""
-    *before, last = branch.stems
-    base = before[-1].last if before else 0
-    if last.last - base < FIRST:
-        return None
-    try:
-        log.get(last.id)
-    except NoSession:
-        events = (entry for entry in entries() if isinstance(entry, StoredEvent))
-        own = islice((event for event in events if event.seq > base), MOST)
-        return made_of([event.payload for event in own if event.payload])
-    return None
 
 
 class _Place:
@@ -89,7 +68,6 @@ class _Place:
         self.first = first
         self.row = row
         self.made = made
-        self.dictionary: Dictionary | None = None
         self.end = row.head
         self.digest = row.digest
         self.fence = row.fence
@@ -97,13 +75,10 @@ class _Place:
 
 
 class _Graft:
-    def __init__(
-        self, log: Log, tx: Transaction, branch: Branch, dictionary: Dictionary | None
-    ) -> None:
+    def __init__(self, log: Log, tx: Transaction, branch: Branch) -> None:
         self._log = log
         self._tx = tx
         self._branch = branch
-        self._dictionary = dictionary
         self._places: list[_Place] = []
         self._must_be: dict[int, list[tuple[bytes, _Place]]] = {}
         self._waiting: list[tuple[Any, ...]] = []
@@ -123,10 +98,6 @@ class _Graft:
             if row is not None:
                 self._agree(place)
             first = stem.last + 1
-        if self._dictionary is not None and self._places[-1].made:
-            place = self._places[-1]
-            place.dictionary = self._dictionary
-            self._tx.run_many(blobs.INSERT, [row_of(place.row.sid, self._dictionary)])
         self._fill(entries)
         for place in self._places:
             self._settle(place)
@@ -185,10 +156,10 @@ class _Graft:
             digest = genesis(self._branch.stems[0].id)
         else:
             sid = next(sid for sid, first, last in row.segments(0, row.head) if first <= at <= last)
-            stored = self._tx.one(_DIGEST, (sid, at))
+            stored = rows.digest_at(self._tx, sid, at)
             if stored is None:
                 raise rows.damaged(row.id, at, "its row is missing")
-            digest = stored[0]
+            digest = stored
         self._must_be.setdefault(at, []).append((digest, place))
         if at == 0 and digest != genesis(self._branch.stems[0].id):
             raise self._contradicts(place, 1)
@@ -264,7 +235,7 @@ class _Graft:
         self._elsewhere.update(names)
         packing, payload = 0, None
         if event.payload is not None:
-            packing, payload = blobs.pack(event.payload, place.dictionary)
+            packing, payload = blobs.pack(event.payload)
         self._waiting.append(
             (
                 place.row.sid, event.seq, event.id, event.type, event.version, event.flags,
@@ -290,8 +261,8 @@ class _Graft:
         ids = [row[2] for row in self._waiting]
         again = len(set(ids)) != len(ids)
         for each in self._places:
-            taken = self._tx.among(_TAKEN, (each.row.sid,), ids)
-            again = again or any(each is place or seq <= each.stem.last for (seq,) in taken)
+            taken = rows.by_ids(self._tx, each.row.sid, ids)
+            again = again or any(each is place or row[0] <= each.stem.last for row in taken)
             if each is place:
                 break
         if again:
@@ -309,7 +280,7 @@ class _Graft:
     def _blob(self, place: _Place, content: Content) -> None:
         digest, data, objects = content.digest, content.data, self._log.objects
         taken = blobs.elsewhere(objects, place.stem.id, digest, data) if objects else None
-        packing = taken or blobs.pack(data, place.dictionary)
+        packing = taken or blobs.pack(data)
         packed = blobs.insertable(place.row.sid, {digest: (len(data), packing)})
         self._tx.run_many(blobs.INSERT, packed)
         self._tx.written += len(packed[0][-1])

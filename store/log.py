@@ -253,7 +253,7 @@ class Log:
             found: dict[int, StoredEvent] = {}
             for sid, first, last in row.segments(0, row.head):
                 wanted = [seq for seq in seqs if first <= seq <= last]
-                some = tx.among(rows.AMONG, (sid,), wanted)
+                some = rows.among(tx, sid, wanted)
                 dictionary = dictionaries.of_rows(tx, self._kept, sid, some)
                 for each in some:
                     found[each[0]] = rows.event_of(each, row.id, dictionary)
@@ -269,7 +269,7 @@ class Log:
         with self.database.read() as tx:
             row = directory.get(tx, self.tenant, _id(session))
             for sid, last in (*row.ancestors, (row.sid, row.head)):
-                for found in tx.among(rows.BY_ID, (sid,), [id]):
+                for found in rows.by_ids(tx, sid, [id]):
                     if found[0] <= last:
                         dictionary = dictionaries.of_rows(tx, self._kept, sid, [found])
                         return rows.event_of(found, row.id, dictionary)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 import msgspec
@@ -18,12 +19,13 @@ COLUMNS = (
     "e.seq, e.id, e.type, e.version, e.flags, e.step, e.source, e.occurred_at, e.recorded_at, "
     "e.fence, e.salt, e.commitment, e.digest, e.cites, e.codec, e.payload"
 )
-RANGE = (
+_RANGE = (
     f"SELECT {COLUMNS} FROM sawlog.events e WHERE e.sid = ? AND e.seq BETWEEN ? AND ? "
     "ORDER BY e.seq"
 )
-AMONG = f"SELECT {COLUMNS} FROM sawlog.events e WHERE e.sid = ? AND e.seq IN (*)"
-BY_ID = f"SELECT {COLUMNS} FROM sawlog.events e WHERE e.sid = ? AND e.id IN (*)"
+_AMONG = f"SELECT {COLUMNS} FROM sawlog.events e WHERE e.sid = ? AND e.seq IN (*)"
+_BY_ID = f"SELECT {COLUMNS} FROM sawlog.events e WHERE e.sid = ? AND e.id IN (*)"
+_DIGEST = "SELECT e.digest FROM sawlog.events e WHERE e.sid = ? AND e.seq = ?"
 INSERT = (
     "INSERT INTO sawlog.events (sid, seq, id, type, version, flags, step, source, occurred_at, "
     "recorded_at, fence, salt, digest, cites, codec, payload) "
@@ -128,13 +130,46 @@ def _look(value: object, found: dict[bytes, None]) -> None:
 
 def in_range(tx: Transaction, sid: int, first: int, last: int, session: bytes) -> list[Row]:
     """The rows of a range of seqs, all of them. Raises Damaged at the first one missing."""
-    rows = tx.all(RANGE, (sid, first, last))
+    rows = tx.all(_RANGE, (sid, first, last))
+    if len(rows) != last - first + 1 and tx.shelf is not None:
+        rows = sorted([*tx.shelf.rows(tx, sid, first, last), *rows], key=_seq)
     for seq, row in zip(range(first, last + 1), rows, strict=False):
         if row[0] != seq:
             raise damaged(session, seq, "its row is missing")
     if len(rows) != last - first + 1:
         raise damaged(session, first + len(rows), "its row is missing")
     return rows
+
+
+def among(tx: Transaction, sid: int, seqs: Sequence[int]) -> list[Row]:
+    """The rows of those seqs that a session has itself, in no order."""
+    found = tx.among(_AMONG, (sid,), seqs)
+    if len(found) < len(seqs) and tx.shelf is not None:
+        there = {row[0] for row in found}
+        found += tx.shelf.among(tx, sid, [seq for seq in seqs if seq not in there])
+    return found
+
+
+def by_ids(tx: Transaction, sid: int, ids: Sequence[bytes]) -> list[Row]:
+    """The rows of the events of those ids that a session has itself, in no order."""
+    found = tx.among(_BY_ID, (sid,), ids)
+    if len(found) < len(ids) and tx.shelf is not None:
+        there = {row[1] for row in found}
+        found += tx.shelf.by_ids(tx, sid, [id for id in ids if id not in there])
+    return found
+
+
+def digest_at(tx: Transaction, sid: int, seq: int) -> bytes | None:
+    """The chain's digest at an event that a session has itself; None where it has none there."""
+    found = tx.one(_DIGEST, (sid, seq))
+    if found is None and tx.shelf is not None:
+        packed = tx.shelf.rows(tx, sid, seq, seq)
+        return packed[0][12] if packed else None
+    return found[0] if found is not None else None
+
+
+def _seq(row: Row) -> int:
+    return row[0] if isinstance(row[0], int) else -1
 
 
 def damaged(session: bytes, seq: object, why: str) -> Damaged:

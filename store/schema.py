@@ -7,6 +7,7 @@ sessions    the directory: one row a session, its head and its lease; the only t
 events      the log: in SQLite `pos` is the order of arrival, in PostgreSQL `xid` is its first part
 blobs       large contents, by digest within their session
 snapshots   cached states of the fold; derived, deletable
+packs       old events of a session and their blobs, many in one row; SQLite alone has them
 store       one row: the schema's number and the store's epoch
 
 Everything but the directory is keyed by `sid` and, in PostgreSQL, hash-partitioned by it; nothing
@@ -144,6 +145,26 @@ def tables(dialect: str) -> MetaData:
         Column("key", Text),
         Column("data", LargeBinary, nullable=False),
     )
+    if not postgresql:
+        packs = Table(
+            "packs",
+            metadata,
+            Column("pack", _Key, primary_key=True),
+            Column("sid", BigInteger, nullable=False),
+            Column("first", BigInteger, nullable=False),
+            Column("last", BigInteger, nullable=False),
+            Column("first_pos", BigInteger, nullable=False),
+            Column("last_pos", BigInteger, nullable=False),
+            Column("low", LargeBinary, nullable=False),
+            Column("high", LargeBinary, nullable=False),
+            Column("loose", LargeBinary, nullable=False),
+            Column("codec", Integer, nullable=False),
+            Column("key", Text),
+            Column("data", LargeBinary, nullable=False),
+            sqlite_autoincrement=True,
+        )
+        Index("packs_seq", packs.c.sid, packs.c.last, packs.c.first, unique=True)
+        Index("packs_order", packs.c.last_pos, packs.c.first_pos, packs.c.sid)
     Index("blobs_digest", blobs.c.sid, blobs.c.digest, unique=True)
     Index(
         "snapshots_seq",

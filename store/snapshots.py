@@ -10,7 +10,7 @@ import hashlib
 
 import msgspec
 
-from sawlog.store import blobs
+from sawlog.store import blobs, rows
 from sawlog.store.database import Transaction
 from sawlog.store.directory import SessionRow
 from sawlog.store.errors import Damaged
@@ -25,7 +25,6 @@ _GET = (
     "SELECT seq, chain, digest, codec, data FROM sawlog.snapshots "
     "WHERE sid = ? AND fold = ? AND layout = ? AND seq BETWEEN ? AND ? ORDER BY seq DESC LIMIT 1"
 )
-_DIGEST_AT = "SELECT digest FROM sawlog.events WHERE sid = ? AND seq = ?"
 _SHAPE = (int, bytes, bytes, int, bytes)
 _DROP = "DELETE FROM sawlog.snapshots WHERE sid = ? AND seq BETWEEN ? AND ?"
 
@@ -83,10 +82,9 @@ def _sound(
     if tuple(map(type, found)) != _SHAPE:
         return None
     seq, chain, digest, codec, packed = found
-    event = tx.one(_DIGEST_AT, (sid, seq))
-    if event is None or event[0] != chain:
-        return None
     try:
+        if rows.digest_at(tx, sid, seq) != chain:
+            return None
         data = blobs.unpack(codec, packed)
     except Damaged:
         return None

@@ -14,8 +14,9 @@ from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from sawlog.store.database import SCHEMA, Database, Transaction, Values, check_schema
+from sawlog.store.database import READABLE, SCHEMA, Database, Transaction, Values, check_schema
 from sawlog.store.errors import NoStore, OldSchema
+from sawlog.store.packs import Shelf
 from sawlog.store.sidelock import SideLock
 from sawlog.store.sqlitefile import APPLICATION_ID, Reader, connect, identify, named, patiently
 from sawlog.store.sqlitetransaction import SqliteTransaction
@@ -37,7 +38,8 @@ class SqliteDatabase(Database):
         super().__init__(f"sqlite:///{path}", read_only=read_only, wait=wait)
         self.path = path
         self._idle: list[Reader] = []
-        self._writing = Writing(path, self.url, wait)
+        self.packs = self._shelf = Shelf()
+        self._writing = Writing(path, self.url, wait, self._shelf)
         # Also when the handle is forgotten, and at exit: the closing writer tidies the WAL.
         self._let_go = weakref.finalize(self, _let_go, self._writing, self._idle, os.getpid())
 
@@ -47,8 +49,9 @@ class SqliteDatabase(Database):
         self._usable(writing=False)
         reader = self._reader()
         try:
-            check_schema(self.url, reader.begin())
-            yield SqliteTransaction(reader.raw, self.url)
+            number = reader.begin()
+            check_schema(self.url, number)
+            yield SqliteTransaction(reader.raw, self.url, self._shelf if number > 1 else None)
         except sqlite3.Error as error:
             reader.broken = True
             raise named(error, self.url) from error
@@ -74,13 +77,18 @@ class SqliteDatabase(Database):
         return Turn(self._writing, self)
 
     def append_at_once(
-        self, session: bytes, move: Values, events: Sequence[Values], contents: Sequence[Values]
+        self,
+        session: bytes,
+        move: Values,
+        events: Sequence[Values],
+        contents: Sequence[Values],
+        given: Sequence[bytes] = (),
     ) -> bool:
         """Move a head and insert what comes with it; see `Database.append_at_once`."""
         self._usable(writing=True)
         writer = self._writing.take()
         try:
-            return writer.append(move, events, contents)
+            return writer.append(move, events, contents, given)
         finally:
             self._writing.give_back()
 
@@ -105,16 +113,17 @@ def open_sqlite(path: str, *, create: bool, read_only: bool, wait: float) -> Sql
         check_schema(path, found)
         if not found and (read_only or not create):
             raise NoStore(f"there is no store at {path}")
-        if read_only:
+        if read_only and found < READABLE:
             raise OldSchema(
-                f"{path} has schema {found} and this sawlog reads {SCHEMA}: "
+                f"{path} has schema {found} and this sawlog reads {READABLE} and above: "
                 f"run `sawlog --store {shlex.quote(path)} migrate`"
             )
-        # The one look upward: making a store is the first migration, and only this path, never
-        # the ordinary one, loads Alembic.
-        from sawlog.migrations import upgrade
+        if not read_only:
+            # The one look upward: making a store is the first migration, and only this path,
+            # never the ordinary one, loads Alembic.
+            from sawlog.migrations import upgrade
 
-        upgrade(path, wait=wait)
+            upgrade(path, wait=wait)
     return SqliteDatabase(path, read_only=read_only, wait=wait)
 
 

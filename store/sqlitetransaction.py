@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from sawlog.store.database import Place, Row, Transaction, Values, check_schema
+from sawlog.store.packs import Shelf, merged
 from sawlog.store.sqlitefile import corrupt, is_no_text, version_of
 
 
@@ -25,7 +26,8 @@ class SqliteTransaction(Transaction):
 
     arrival = "e.pos"
 
-    def __init__(self, raw: sqlite3.Connection, url: str) -> None:
+    def __init__(self, raw: sqlite3.Connection, url: str, shelf: Shelf | None) -> None:
+        self.shelf = self._shelf = shelf
         self._raw = raw
         self._url = url
         self._execute = raw.execute
@@ -89,7 +91,7 @@ class SqliteTransaction(Transaction):
     def changes(
         self, columns: str, after: Place, tenant: str | None, limit: int
     ) -> list[tuple[Place, Row]]:
-        """Events by `pos`, which is given under the write lock."""
+        """Events by `pos`, which is given under the write lock; packed ones among them."""
         # CROSS JOIN keeps SQLite from starting at the tenant's sessions and sorting.
         rows = self.all(
             f"SELECT e.pos, {columns} FROM sawlog.events e "
@@ -98,7 +100,11 @@ class SqliteTransaction(Transaction):
             "ORDER BY e.pos LIMIT ?",
             (after[0] if after else 0, *(() if tenant is None else (tenant,)), limit),
         )
-        return [(row[:1], row[1:]) for row in rows]
+        found = [(row[:1], row[1:]) for row in rows]
+        if self._shelf is None:
+            return found
+        first = after[0] if after else 0
+        return merged(found, self._shelf.arrived(self, first, tenant, limit), limit)
 
     def horizon(self) -> Place:
         """The last `pos`: whatever comes later is given a greater one."""

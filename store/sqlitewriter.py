@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from sawlog.store import blobs, rows
 from sawlog.store.database import Transaction, Values
 from sawlog.store.errors import Busy, OutcomeUnknown
+from sawlog.store.packs import Shelf
 from sawlog.store.sidelock import SideLock, wait_a_little
 from sawlog.store.sqlitefile import connect_to_write, is_busy, is_fatal, is_io, named, wal_size
 from sawlog.store.sqlitetransaction import SqliteTransaction, unqualified
@@ -33,10 +34,11 @@ A WAL that is short is soon used again, and writing into it costs less than maki
 class Writing:
     """The writing side of a handle: its one connection, made on first use, and whose turn it is."""
 
-    def __init__(self, path: str, url: str, wait: float) -> None:
+    def __init__(self, path: str, url: str, wait: float, shelf: Shelf) -> None:
         self._path = path
         self._url = url
         self._wait = wait
+        self._shelf = shelf
         self._lock = threading.Lock()
         self._writer: Writer | None = None
 
@@ -46,7 +48,7 @@ class Writing:
             raise Busy(f"another thread kept writing to {self._path} for {self._wait:g} s")
         try:
             if self._writer is None:
-                self._writer = Writer(self._path, self._url, self._wait)
+                self._writer = Writer(self._path, self._url, self._wait, self._shelf)
             return self._writer
         except BaseException:
             self._lock.release()
@@ -111,14 +113,15 @@ class Turn:
 class Writer:
     """The writing connection: SQLAlchemy's, driven at driver level, under the side lock."""
 
-    def __init__(self, path: str, url: str, wait: float) -> None:
+    def __init__(self, path: str, url: str, wait: float, shelf: Shelf) -> None:
         self.broken = False
         self._url = url
         self._wait = wait
         self._side = SideLock(f"{path}-lock")
+        self._shelf = shelf
         self._raw = connect_to_write(path, url, wait, self._side)
         self._connection = sqlalchemy_on(self._raw, self._begin)
-        self._tx = SqliteTransaction(self._raw, url)
+        self._tx = SqliteTransaction(self._raw, url, shelf)
         # What writers left behind that were killed before they could tidy up.
         self._unmoved = CHECKPOINT_BYTES if wal_size(path) > CHECKPOINT_BYTES else 0
 
@@ -151,13 +154,22 @@ class Writer:
             self._transaction.rollback()
         self._fail(error)
 
-    def append(self, move: Values, events: Sequence[Values], contents: Sequence[Values]) -> bool:
+    def append(
+        self,
+        move: Values,
+        events: Sequence[Values],
+        contents: Sequence[Values],
+        given: Sequence[bytes],
+    ) -> bool:
         """One append as a transaction of its own, without SQLAlchemy's part in it."""
         execute, execute_many = self._raw.execute, self._raw.executemany
         committing = False
         try:
             self._begin()
             if execute(unqualified(rows.MOVE), move).rowcount != 1:
+                self._fail()
+                return False
+            if given and self._shelf.by_ids(self._tx, move[3], given):
                 self._fail()
                 return False
             if contents:

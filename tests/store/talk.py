@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from multiprocessing.connection import Connection
-from typing import Any
 
-from sawlog.store.blobs import DICTIONARY
-from sawlog.store.database import Row, open_database
-from sawlog.store.dictionaries import LABEL
 from sawlog.store.directory import SessionRow
 from sawlog.store.log import Log
-from tests.store.stores import REGISTRY, note
-from tests.store.victims import Statements
+from tests.store.stores import note
 
 WORDS = "read write edit search module function returns error value path test line".split()
 
@@ -54,31 +47,3 @@ def said(log: Log, session: SessionRow, upto: int) -> bool:
     return len(got) == upto and all(
         mine in (b"", theirs) for mine, theirs in zip(wanted, got, strict=True)
     )
-
-
-def codecs(log: Log, session: SessionRow) -> list[int]:
-    """How each event's row is packed."""
-    with log.database.read() as tx:
-        found = tx.all("SELECT codec FROM sawlog.events WHERE sid = ? ORDER BY seq", (session.sid,))
-    return [row[0] for row in found]
-
-
-def dictionary_rows(log: Log) -> Sequence[Row]:
-    """The rows of all dictionaries of a store: sid and bytes."""
-    with log.database.read() as tx:
-        return tx.all(
-            "SELECT sid, data FROM sawlog.blobs WHERE digest = ? AND codec = ? ORDER BY sid",
-            (LABEL, DICTIONARY),
-        )
-
-
-def teach(url: str, name: str, statement: int, acknowledge: Connection) -> None:
-    """Append twice to a session that is ripe for a dictionary, which the second brings along."""
-    statements = Statements()
-    with open_database(url) as database:
-        log = Log(database, registry=REGISTRY)
-        session: Any = log.session(name)
-        statements.start(statement)
-        for seq in range(session.head + 1, session.head + 3):
-            log.append(session, [note(text(seq))])
-        acknowledge.send(statements.count)

@@ -234,11 +234,11 @@ def test_a_first_creation_in_postgresql_killed_at_statements(
 
 # --- a migration
 
-SECOND = """
+NEXT = """
 from alembic import op
 
-revision = "0002"
-down_revision = "0001"
+revision = "0003"
+down_revision = "0002"
 
 
 def upgrade():
@@ -258,15 +258,15 @@ def upgrade():
 
 
 @pytest.fixture
-def second(tmp_path: Path) -> str:
+def following(tmp_path: Path) -> str:
     """A folder with the migrations that there are and one more."""
     folder = tmp_path / "migrations"
     shutil.copytree(Path(migrations.__file__).parent, folder)
-    (folder / "versions" / "0002_notes.py").write_text(SECOND, encoding="utf-8")
+    (folder / "versions" / "0003_notes.py").write_text(NEXT, encoding="utf-8")
     return str(folder)
 
 
-def test_a_migration_killed_at_each_statement(tmp_path: Path, second: str) -> None:
+def test_a_migration_killed_at_each_statement(tmp_path: Path, following: str) -> None:
     """The schema is the old one or the new one, and the events are those that were there."""
     template = tmp_path / "template.db"
     with open_database(template) as database:
@@ -275,14 +275,14 @@ def test_a_migration_killed_at_each_statement(tmp_path: Path, second: str) -> No
     old = shape_of(template)
     path = tmp_path / "migrated.db"
     shutil.copy(template, path)
-    [statements] = Victim(victims.migrate, str(path), second, victims.LAST).end()
+    [statements] = Victim(victims.migrate, str(path), following, victims.LAST).end()
     new = shape_of(path)
     assert old != new and statements > 15
     outcomes: set[str] = set()
     for statement in range(1, statements + 1):
         path = tmp_path / f"{statement}.db"
         shutil.copy(template, path)
-        victim = Victim(victims.migrate, str(path), second, statement)
+        victim = Victim(victims.migrate, str(path), following, statement)
         assert victim.end() == [] and victim.died == -9
         try:
             with open_database(path) as database:
@@ -291,17 +291,19 @@ def test_a_migration_killed_at_each_statement(tmp_path: Path, second: str) -> No
             assert shape_of(path) == old
             outcomes.add("old")
             # Whoever migrates next gets it done.
-            assert len(Victim(victims.migrate, str(path), second, victims.LAST).end()) == 1
+            assert len(Victim(victims.migrate, str(path), following, victims.LAST).end()) == 1
         except NewerSchema:
             outcomes.add("new")
         assert shape_of(path) == new
         with closing(sqlite3.connect(path)) as raw:
             assert raw.execute("SELECT count(*) FROM events WHERE weight = seq").fetchone() == (50,)
-            assert raw.execute("SELECT version_num FROM alembic_version").fetchall() == [("0002",)]
+            assert raw.execute("SELECT version_num FROM alembic_version").fetchall() == [("0003",)]
     assert outcomes == {"old", "new"}
 
 
-def test_a_migration_in_postgresql_killed_at_each_statement(postgres_url: str, second: str) -> None:
+def test_a_migration_in_postgresql_killed_at_each_statement(
+    postgres_url: str, following: str
+) -> None:
     with made(postgres_url) as database:
         log = Log(database, registry=REGISTRY)
         file = file_of(log, grown(log, "s", 50))
@@ -309,7 +311,7 @@ def test_a_migration_in_postgresql_killed_at_each_statement(postgres_url: str, s
     statement = 0
     while True:
         statement += 1
-        victim = Victim(victims.migrate, postgres_url, second, statement)
+        victim = Victim(victims.migrate, postgres_url, following, statement)
         if victim.end():
             break
         assert victim.died == -9
@@ -320,7 +322,7 @@ def test_a_migration_in_postgresql_killed_at_each_statement(postgres_url: str, s
             assert file_of(log, log.session("s")) == file
     assert statement > 12
     new = columns_of(postgres_url)
-    assert new[-1] == (2,) and ("sessions", "colour", "text") in new
+    assert new[-1] == (3,) and ("sessions", "colour", "text") in new
     with pytest.raises(NewerSchema):
         open_database(postgres_url)
 

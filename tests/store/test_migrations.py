@@ -114,11 +114,16 @@ def test_an_older_store_is_not_migrated_by_reading(
     made(store_url).close()
     for module in ("database", "sqlite", "postgresql"):
         monkeypatch.setattr(f"sawlog.store.{module}.SCHEMA", SCHEMA + 1)
+    if store_url.startswith("postgresql"):
+        for read_only in (False, True):
+            with pytest.raises(OldSchema, match="migrate"):
+                open_database(store_url, read_only=read_only)
+        return
+    open_database(store_url, read_only=True).close()
+    assert migrations.upgrade(store_url, SCHEMA) == (SCHEMA, SCHEMA)  # it is as it was
+    monkeypatch.setattr("sawlog.store.sqlite.READABLE", SCHEMA + 1)
     with pytest.raises(OldSchema, match="migrate"):
         open_database(store_url, read_only=True)
-    if store_url.startswith("postgresql"):
-        with pytest.raises(OldSchema, match="migrate"):
-            open_database(store_url)
 
 
 class TestOtherFiles:

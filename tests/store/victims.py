@@ -16,7 +16,7 @@ import psycopg
 
 from sawlog import migrations
 from sawlog.store import sqlitewriter
-from sawlog.store.database import open_database
+from sawlog.store.database import SCHEMA, open_database
 from sawlog.store.errors import StoreError
 from sawlog.store.exchange import lines_of, load
 from sawlog.store.log import Log
@@ -97,13 +97,13 @@ def create(url: str, statement: int, acknowledge: Connection) -> None:
 
 
 def migrate(url: str, folder: str, statement: int, acknowledge: Connection) -> None:
-    """Bring a store to the second schema, whose migration is in a folder."""
+    """Bring a store to the schema after the newest, whose migration is in a folder."""
     config = migrations._config()  # pyright: ignore[reportPrivateUsage]
     config.set_main_option("script_location", folder)
     setattr(migrations, "_config", lambda: config)  # noqa: B010, it is meant
     statements = Statements()
     statements.start(statement)
-    assert migrations.upgrade(url, 2)[1] == 2
+    assert migrations.upgrade(url, SCHEMA + 1)[1] == SCHEMA + 1
     acknowledge.send(statements.count)
 
 

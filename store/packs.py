@@ -1,0 +1,307 @@
+"""The packs of a store: which events lie in which, and reading them as if each had its row.
+
+A pack's events have no row in `events`, and its blobs have one in `blobs` that names the pack. The
+packs of a session cover its own events from the first on, without a gap; newer ones have rows. So
+whoever looks for events looks among the rows first, and here for what is not there.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from sawlog.store import database
+from sawlog.store.blobs import PACKED
+from sawlog.store.database import Row, Transaction
+from sawlog.store.errors import Damaged
+from sawlog.store.pack import ID, Gathered, Pack
+
+CODEC = 1
+"""How `data` is packed: by the layout of `pack`. Others may come."""
+
+MOST_KEPT = 8
+"""Packs that a handle keeps at hand, each of one or two megabytes."""
+
+_HEADS_KEPT = 50_000
+
+INSERT = (
+    "INSERT INTO sawlog.packs (sid, first, last, first_pos, last_pos, low, high, loose, codec, "
+    "data) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_HEADS = (
+    "SELECT p.pack, p.first, p.last FROM sawlog.packs p "
+    "WHERE p.sid = ? AND p.last >= ? AND p.first <= ? ORDER BY p.last"
+)
+_READ = (
+    "SELECT p.sid, p.first, p.last, p.first_pos, p.last_pos, p.low, p.high, p.loose, p.codec, "
+    "p.key, p.data FROM sawlog.packs p WHERE p.pack = ?"
+)
+_IDS = "SELECT p.low, p.high, p.loose FROM sawlog.packs p WHERE p.pack = ?"
+_ARRIVED = (
+    "SELECT p.pack, p.first_pos, p.sid, s.id, s.tenant FROM sawlog.packs p "
+    "JOIN sawlog.sessions s ON s.sid = p.sid WHERE p.last_pos > ? ORDER BY p.first_pos"
+)
+_SHORT = 8
+"""Bytes that tell ids apart well enough to know which packs to look into."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A pack by its number, and the events that it holds."""
+
+    number: int
+    first: int
+    last: int
+
+
+class Ids(msgspec.Struct, frozen=True):
+    """What tells which ids a pack may hold.
+
+    `low` and `high` bound those that rise with time (UUIDv7), empty where there are none; `loose`
+    are the first bytes of all others, sorted and joined.
+    """
+
+    low: bytes
+    high: bytes
+    loose: bytes
+
+    def may_hold(self, id: bytes) -> bool:
+        """False when the id is certainly not in the pack."""
+        if _rises(id):
+            return self.low <= id <= self.high
+        start = id[:_SHORT]
+        low, high = 0, len(self.loose) // _SHORT
+        while low < high:
+            middle = (low + high) // 2
+            if self.loose[middle * _SHORT : (middle + 1) * _SHORT] < start:
+                low = middle + 1
+            else:
+                high = middle
+        return self.loose[low * _SHORT : (low + 1) * _SHORT] == start
+
+
+def ids_of(ids: Iterable[bytes]) -> Ids:
+    """What a pack of events with those ids says of them."""
+    rising: list[bytes] = []
+    loose: list[bytes] = []
+    for id in ids:
+        (rising if _rises(id) else loose).append(id)
+    loose.sort()
+    shortened = b"".join(id[:_SHORT] for id in loose)
+    if not rising:
+        return Ids(b"", b"", shortened)
+    return Ids(min(rising), max(rising), shortened)
+
+
+def _rises(id: bytes) -> bool:
+    return len(id) == ID and id[6] >> 4 == 7 and id[8] >> 6 == 2
+
+
+def row_of(sid: int, gathered: Gathered, level: int) -> tuple[Any, ...]:
+    """A new pack as a row for INSERT."""
+    ids = ids_of(gathered.ids)
+    return (
+        sid,
+        gathered.first,
+        gathered.last,
+        min(gathered.arrived),
+        max(gathered.arrived),
+        ids.low,
+        ids.high,
+        ids.loose,
+        CODEC,
+        gathered.packed(level),
+    )
+
+
+def named(number: int) -> bytes:
+    """What the row of a blob holds whose bytes lie in a pack."""
+    return number.to_bytes(8, "big")
+
+
+def places(tx: Transaction, sid: int, first: int, last: int) -> list[Place]:
+    """The packs that hold any of a session's events from `first` to `last`, in order.
+
+    Raises Damaged where a row does not say what it holds.
+    """
+    found = tx.all(_HEADS, (sid, first, last))
+    for row in found:
+        if tuple(map(type, row)) != (int, int, int):
+            raise Damaged("the row of a pack does not hold what belongs there")
+    return [Place(*row) for row in found]
+
+
+def read(tx: Transaction, number: int) -> Pack:
+    """A pack as the store holds it now, all of its row compared with what lies within.
+
+    Raises Damaged.
+    """
+    row = tx.one(_READ, (number,))
+    if row is None:
+        raise Damaged(f"pack {number} is missing")
+    codec, key, data = row[8:]
+    if (type(codec), key, type(data)) != (int, None, bytes):
+        raise Damaged(f"the row of pack {number} does not hold what belongs there")
+    if codec != CODEC:
+        raise Damaged(
+            f"pack {number} is packed by codec {codec}, which this sawlog does not know: "
+            "if a newer one wrote it, upgrade"
+        )
+    pack = Pack(data)
+    ids = ids_of(pack.ids)
+    within = (
+        pack.first, pack.last, min(pack.arrived), max(pack.arrived), ids.low, ids.high, ids.loose
+    )  # fmt: skip
+    if row[1:8] != within:
+        raise Damaged(f"the row of pack {number} does not say what lies within")
+    return pack
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A packed event that a follower may come to: its pack, its seq, its session's columns."""
+
+    pack: Pack
+    seq: int
+    session: Row
+
+    def row(self) -> Row:
+        """Its row, with its session's columns behind. Raises Damaged."""
+        return self.pack.rows(self.seq, self.seq)[0] + self.session
+
+
+def merged(
+    found: Sequence[tuple[tuple[int, ...], Row]], packed: Sequence[tuple[int, Found]], limit: int
+) -> list[tuple[tuple[int, ...], Row]]:
+    """Events with rows and events in packs, the first `limit` of both in the order of arrival."""
+    if not packed:
+        return list(found)
+    both: list[tuple[tuple[int, ...], Row | Found]] = [*found]
+    both += [((arrived,), each) for arrived, each in packed]
+    both.sort(key=_place)
+    return [
+        (place, each.row() if isinstance(each, Found) else each) for place, each in both[:limit]
+    ]
+
+
+def _place(found: tuple[Any, ...]) -> Any:
+    return found[0]
+
+
+def shelf_of(shelf: database.Shelf | None) -> Shelf | None:
+    """The shelf of a handle or a transaction whose store has packs."""
+    return shelf if isinstance(shelf, Shelf) else None
+
+
+def of_blob(tx: Transaction, row: Row, shelf: Shelf | None = None) -> Pack | None:
+    """The pack that a row (digest, size, codec, data, key) of a blob names; None: it names none.
+
+    Raises Damaged.
+    """
+    shelf = shelf or shelf_of(tx.shelf)
+    if row[2] != PACKED or shelf is None or type(row[3]) is not bytes:
+        return None
+    return shelf.pack(tx, int.from_bytes(row[3], "big") & _LAST)
+
+
+class Shelf(database.Shelf):
+    """The packs that a handle has read last. Threads may share it.
+
+    A number is never given again, and what a pack holds never changes.
+    """
+
+    def __init__(self) -> None:
+        self._packs: dict[int, Pack] = {}
+        self._ids: dict[int, Ids] = {}
+        self._lock = threading.Lock()
+
+    def pack(self, tx: Transaction, number: int) -> Pack:
+        """A pack by its number. Raises Damaged."""
+        with self._lock:
+            pack = self._packs.pop(number, None)
+            if pack is not None:
+                self._packs[number] = pack  # used last
+                return pack
+        pack = read(tx, number)
+        with self._lock:
+            self._packs[number] = pack
+            while len(self._packs) > MOST_KEPT:
+                del self._packs[next(iter(self._packs))]
+        return pack
+
+    def rows(self, tx: Transaction, sid: int, first: int, last: int) -> list[Row]:
+        """Those of a session's events from `first` to `last` that lie in packs, as rows."""
+        found: list[Row] = []
+        for place in places(tx, sid, first, last):
+            pack = self.pack(tx, place.number)
+            found += pack.rows(max(first, pack.first), min(last, pack.last))
+        return found
+
+    def among(self, tx: Transaction, sid: int, seqs: Sequence[int]) -> list[Row]:
+        """Those of a session's events of these seqs that lie in packs, as rows."""
+        if not seqs:
+            return []
+        wanted = sorted(set(seqs))
+        found: list[Row] = []
+        for place in places(tx, sid, wanted[0], wanted[-1]):
+            some = wanted[bisect_left(wanted, place.first) : bisect_right(wanted, place.last)]
+            if some:
+                pack = self.pack(tx, place.number)
+                for seq in some:
+                    found += pack.rows(seq, seq)
+        return found
+
+    def by_ids(self, tx: Transaction, sid: int, ids: Sequence[bytes]) -> list[Row]:
+        """Those of a session's events of these ids that lie in packs, as rows."""
+        found: list[Row] = []
+        for place in places(tx, sid, 0, _LAST) if ids else ():
+            may_hold = self._ids_of(tx, place.number).may_hold
+            some = [id for id in ids if may_hold(id)]
+            if some:
+                pack = self.pack(tx, place.number)
+                at = {id: pack.first + number for number, id in enumerate(pack.ids)}
+                for id in some:
+                    if id in at:
+                        found += pack.rows(at[id], at[id])
+        return found
+
+    def arrived(
+        self, tx: Transaction, after: int, tenant: str | None, limit: int
+    ) -> list[tuple[int, Found]]:
+        """The first `limit` packed events that arrived after a place, in the order of arrival.
+
+        Each as where it is found, for most of them may be behind what stands in rows.
+        """
+        sql = _ARRIVED
+        values: tuple[object, ...] = (after,)
+        if tenant is not None:
+            sql, values = sql.replace(" ORDER", " AND s.tenant = ? ORDER"), (after, tenant)
+        found: list[tuple[int, Found]] = []
+        for number, first, sid, id, owner in tx.all(sql, values):
+            found.sort(key=_place)
+            del found[limit:]
+            if len(found) == limit and found[-1][0] < first:
+                break
+            pack = self.pack(tx, number)
+            start = bisect_right(pack.arrived, after)
+            for at in range(start, min(len(pack), start + limit)):
+                found.append((pack.arrived[at], Found(pack, pack.first + at, (id, owner, sid))))
+        found.sort(key=_place)
+        return found[:limit]
+
+    def _ids_of(self, tx: Transaction, number: int) -> Ids:
+        ids = self._ids.get(number)
+        if ids is None:
+            row = tx.one(_IDS, (number,))
+            if row is None or tuple(map(type, row)) != (bytes, bytes, bytes):
+                raise Damaged(f"the row of pack {number} does not hold what belongs there")
+            ids = Ids(*row)
+            if len(self._ids) > _HEADS_KEPT:
+                self._ids.clear()
+            self._ids[number] = ids
+        return ids
+
+
+_LAST = 2**63 - 1
