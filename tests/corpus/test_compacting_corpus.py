@@ -1,8 +1,13 @@
-"""Every real transcript, compacted at every border and gone on with as its file says."""
+"""Every real transcript, compacted at its borders and gone on with as its file says.
+
+A border takes a fifth of a second in a long transcript, and what there is to find lies in the kinds
+of borders and not in their number: `make test-long` tries all, the ordinary suite some of each.
+"""
 
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -15,10 +20,8 @@ from sawlog.importing import import_path, read_file
 from tests.corpus.compacting import Done, Fork, Transcript
 from tests.corpus.files import FORMATS, WHY_NOT, files, params
 
-MANY = 200
-"""Borders of a transcript above which so many of them are tried, chosen by its name."""
-
-SOME = 50
+MANY, SOME = 40, 32
+"""Borders of a transcript above which so many of them are tried, one of each stretch of it."""
 
 HOURS = 4 * 3600
 """Seconds that all borders and steps of a transcript may take."""
@@ -30,11 +33,17 @@ def is_long() -> bool:
 
 
 def chosen(borders: list[int], name: str) -> list[int]:
-    """The borders that are tried: all, or the first, the last and others between."""
+    """The borders that are tried: all, or the first, the last and others all along between.
+
+    Which one of a stretch is tried hangs on the transcript's name.
+    """
     if is_long() or len(borders) <= MANY:
         return borders
-    between = random.Random(name).sample(borders[1:-1], SOME - 2)
-    return [borders[0], *sorted(between), borders[-1]]
+    chance = random.Random(name)
+    between = borders[1:-1]
+    ends = [len(between) * n // (SOME - 2) for n in range(SOME - 1)]
+    some = [between[chance.randrange(start, end)] for start, end in pairwise(ends)]
+    return [borders[0], *some, borders[-1]]
 
 
 def transcripts(log: AgentLog, file: Path) -> list[Transcript]:
