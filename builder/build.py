@@ -125,6 +125,7 @@ def build(
     reconstructed: bool = False,
     missing: tuple[str, ...] = (),
     allow_missing: bool = False,
+    recorded: bool = False,
 ) -> Built | Refusal:
     """The next packet of a state, or why there is none.
 
@@ -132,7 +133,7 @@ def build(
     wait for approval as such instead of refusing. `reconstructed` builds what a foreign file
     says was asked, also where nothing new is to be sent; `missing` names what the model saw and
     the log does not hold. `allow_missing` builds although a requirement is not satisfied, and says
-    so in the packet.
+    so in the packet. `recorded`: the packet is in the log already, so no manifest is written.
     """
     cache = cache or Cache()
     blocked = state.blocked or unknown_pairing(state)
@@ -155,7 +156,7 @@ def build(
     try:
         return _assembled(
             state, rules, sending, as_of, contents, cache, header, news, reconstructed, missing,
-            allow_missing,
+            allow_missing, recorded,
         )  # fmt: skip
     except InvalidItem as error:
         # Recorded by another release or by hand: the policy cannot weigh it.
@@ -180,6 +181,7 @@ def _assembled(
     reconstructed: bool,
     missing: tuple[str, ...],
     allow_missing: bool,
+    recorded: bool,
 ) -> Built | Refusal:
     breaks: list[Break] = []
     behind: list[Verdict] = []
@@ -219,7 +221,7 @@ def _assembled(
     # What is reconstructed was never sent, and has no manifest.
     base, parts = (
         (0, ())
-        if reconstructed
+        if reconstructed or recorded
         else write(state, assembly.refs, grown=not breaks and kept == len(state.base))
     )
     fixed = sum(assembly.units.between(0, at))

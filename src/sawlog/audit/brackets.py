@@ -6,7 +6,7 @@ by a session, and is found here (CONTRACTS S3-15); a bracket without an end is a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from sawlog.builder.contents import Contents
 from sawlog.builder.state import State
@@ -25,6 +25,10 @@ _ANY = Named("utf8-bytes", 1)
 """What is looked at has no units."""
 
 
+_TELLING = frozenset((SessionForked, CompactionStarted, Checkpoint, CompactionCompleted))
+"""Types of the events that a bracket is made of, or ends with."""
+
+
 class Brackets:
     """Looks at each event in turn; `seen` counts the compactions that were completed."""
 
@@ -33,8 +37,13 @@ class Brackets:
         self._pending = 0
         self._begun: CompactionStarted | None = None
 
-    def see(self, event: Event, before: State, contents: Contents) -> Iterator[str]:
+    def see(self, event: Event, before: State, contents: Contents) -> Iterable[str]:
         """What is wrong with this event; `before` is the state until then. Raises BlobMissing."""
+        if not self._pending and type(event.content) not in _TELLING:
+            return ()
+        return self._seen(event, before, contents)
+
+    def _seen(self, event: Event, before: State, contents: Contents) -> Iterator[str]:
         pending, self._pending = self._pending, 0
         content = event.content
         if isinstance(content, SessionForked):

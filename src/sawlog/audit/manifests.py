@@ -36,9 +36,9 @@ class Manifests:
         if event.shown:
             self._seqs.append(event.seq)
             self._parts[event.seq] = entry_count(event)
-        elif isinstance(event.content, PacketBuilt):
+        elif type(event.content) is PacketBuilt:
             self._at = event.seq
-        elif isinstance(event.content, HistoryRewound) and event.content.to < self._listed_at:
+        elif type(event.content) is HistoryRewound and event.content.to < self._listed_at:
             self._behind = True
 
     def read(self, packet: PacketBuilt) -> Vec[Ref]:

@@ -198,9 +198,13 @@ class _Verification:
             return
         step = event.step
         stored: Replayed | None = None
+        cold: _Cold | Exception = None
         try:
             refs = self.manifests.read(packet)
-            cold = self._cold(packet, before)
+            try:
+                cold = self._cold(packet, before)
+            except Exception as error:  # what is gone from the log, the manifest's own path names
+                cold = error
             if not self._serves_both(cold, packet, refs, before, after):
                 stored = self._stored(packet, after, refs)
         except (BlobMissing, BuildError, BadManifest) as error:
@@ -212,13 +216,20 @@ class _Verification:
         if found is not None:
             self.differences.add(found)
             return
+        if isinstance(cold, Exception):
+            raise cold
         self._compare_cold(step, packet, before, refs, cold)
         self.cache.settle(event.seq)
         if not self._mirrored.alike(self.mirror.sent, after.sent):
             self.differences.refs_differ(step, "snapshot", refs[:], self.mirror.sent[:])
 
     def _serves_both(
-        self, cold: _Cold, packet: PacketBuilt, refs: Vec[Ref], before: State, after: State
+        self,
+        cold: _Cold | Exception,
+        packet: PacketBuilt,
+        refs: Vec[Ref],
+        before: State,
+        after: State,
     ) -> bool:
         """True when what the policy's choice was rendered to is what the manifest's would be.
 
@@ -269,6 +280,7 @@ class _Verification:
             allow_waiting=True,
             # What lacks nothing may have been cut deeper for that.
             allow_missing=bool(packet.missing),
+            recorded=True,
         )
 
     def _compare_cold(
