@@ -3,10 +3,12 @@
 #   PYTHON=...   the interpreter to use (default: the first one below that is new enough)
 #   JOBS=2       test processes side by side
 #   MINUTES=60   how long make test-long goes on
+#   BENCH=...    what make bench and make bench-peers are asked: their --help says what there is
 
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 JOBS ?= 2
 MINUTES ?= 60
+BENCH ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
@@ -16,13 +18,15 @@ FITS := import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))
 # What must agree for a virtual environment to be that of a given interpreter.
 SAME := import sys; print(sys.version, sys.base_prefix)
 
-.PHONY: help demo test test-long test-lowest check clean FORCE
+.PHONY: help demo test test-long test-lowest bench bench-peers check clean FORCE
 
 help:
 	@echo "make demo         run the main job end to end, offline"
 	@echo "make test         run the whole suite, PostgreSQL included"
 	@echo "make test-long    look for counterexamples to the laws for MINUTES=$(MINUTES)"
 	@echo "make test-lowest  run the suite with the lowest dependencies that pyproject.toml allows"
+	@echo "make bench        measure sawlog against bare databases; BENCH=--help says what it can"
+	@echo "make bench-peers  the same for other libraries, in an environment of its own"
 	@echo "make check        lint and types"
 	@echo "make clean        remove what these commands made"
 
@@ -51,6 +55,14 @@ test-lowest:
 	.venv-lowest/bin/python -m pip --disable-pip-version-check install --quiet -r .venv-lowest/lowest.txt
 	$(MAKE) VENV=.venv-lowest test
 
+bench: $(VENV)/.dev
+	$(BIN)/python -m benchmarks $(BENCH)
+
+# An environment of its own: the libraries bring many others along.
+bench-peers:
+	$(MAKE) VENV=.venv-bench .venv-bench/.bench
+	.venv-bench/bin/python -m benchmarks.peers $(BENCH)
+
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -58,7 +70,7 @@ check: $(VENV)/.dev
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --pythonpath $(BIN)/python
 
 clean:
-	rm -rf .venv .venv-lowest .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf .venv .venv-lowest .venv-bench .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Runs every time, but touches pyvenv.cfg only when it makes the environment: when there is none,
@@ -90,3 +102,7 @@ $(VENV)/.demo: $(VENV)/pyvenv.cfg pyproject.toml
 $(VENV)/.dev: $(VENV)/pyvenv.cfg pyproject.toml
 	$(PIP) --editable '.[dev]'
 	@touch $(VENV)/.demo $@
+
+$(VENV)/.bench: $(VENV)/pyvenv.cfg pyproject.toml
+	$(PIP) --editable '.[bench]'
+	@touch $@

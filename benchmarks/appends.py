@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from benchmarks.driving import event_of
+from benchmarks.events import event_of
 from benchmarks.floors import Floor
 from benchmarks.measuring import Run, say, seconds
 from benchmarks.places import Place, SqlitePlace, opened

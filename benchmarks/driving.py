@@ -1,4 +1,4 @@
-"""How sawlog is driven through the workload: parts as events, whole steps as an agent does them.
+"""How sawlog is driven through the workload, in whole steps as an agent does them.
 
 A step is what an agent's loop does through the public face: what the user says, the packet, the
 reply, each tool's start and result, each change of the world, each of them durable before the next.
@@ -14,27 +14,18 @@ from typing import Any
 import msgspec
 
 import sawlog
+from benchmarks.events import API, observed
 from benchmarks.workload import Part, Steps
 from sawlog.store.append import Appended
-from sawlog.store.content import TextPart
-from sawlog.store.envelope import NewEvent
-from sawlog.store.events.conversation import (
-    MessageAssistant,
-    MessageUser,
-    ToolFinished,
-    ToolRequested,
-)
-from sawlog.store.events.world import ObservationRecorded
 from sawlog.work.session import Session
 
-API, MODEL = "openai-chat", "m"
+MODEL = "m"
 SESSION = "bench"
 WINDOW = 200_000
 """Units of the window, of about four bytes each: 800 KB, as real models have it."""
 NO_WINDOW = 0
 """The model's own window, which an unknown model does not have."""
 
-_PROVIDER = f"provider:{API}"
 now = time.perf_counter
 
 
@@ -67,27 +58,6 @@ class Clocked:
 
         # A clock in front of the method, on this one log.
         setattr(log.store, "append", clocked)  # noqa: B010
-
-
-def event_of(part: Part) -> NewEvent:
-    """A part as the event that it is."""
-    step = part["step"] + 1
-    match part["kind"]:
-        case "user":
-            return NewEvent(payload=MessageUser(_text(part["text"])), source="user")
-        case "assistant":
-            said = MessageAssistant(_text(part["text"]))
-            return NewEvent(payload=said, source=_PROVIDER, step=step)
-        case "tool_call":
-            asked = ToolRequested(part["call_id"], part["name"], part["args"])
-            return NewEvent(payload=asked, source=_PROVIDER, step=step)
-        case "tool_result":
-            done = ToolFinished(
-                call_id=part["call_id"], name=part["name"], parts=_text(part["text"])
-            )
-            return NewEvent(payload=done, source=f"tool:{part['name']}", step=step)
-        case _:
-            return NewEvent(payload=_observed(part), source="harness")
 
 
 def reply_of(parts: Sequence[Part], sent: int) -> bytes:
@@ -141,7 +111,7 @@ def whole_step(session: Session, parts: Sequence[Part], clock: Clocked) -> Took:
         commits += 2  # its start, its result
     for part in parts:
         if part["kind"] == "state":
-            session.append(_observed(part))
+            session.append(observed(part))
             commits += 1
     whole = now() - began - paused
     return Took(logged - asked - logging, logged - asked, whole, commits)
@@ -175,11 +145,3 @@ def after(steps: Steps, more: int, done: int) -> Steps:
                 part["call_id"] = f"{part['call_id']}_{number}"
         made.append(step)
     return made
-
-
-def _text(text: str) -> tuple[TextPart, ...]:
-    return (TextPart(text),)
-
-
-def _observed(part: Part) -> ObservationRecorded:
-    return ObservationRecorded(_text(json.dumps(part["value"])))

@@ -45,7 +45,7 @@ def follow(url: str, name: str, ready: Any, all: Any, out: Any) -> None:
 
 def measure(run: Run, place: Place) -> list[Line]:
     """Each round: a follower from the newest event on, then the writers."""
-    writers, seconds = (3, 0.3) if run.quick else (WRITERS, 2.5)
+    writers, seconds = (2, 0.2) if run.quick else (WRITERS, 2.5)
     sawlog.open(place.url("writers")).close()
     context = multiprocessing.get_context("spawn")
     written: list[float] = []

@@ -21,11 +21,14 @@ from itertools import count
 
 import sawlog
 from benchmarks.children import ROOT
-from benchmarks.driving import SESSION, WINDOW, Clocked, event_of, record, whole_step
-from benchmarks.workload import load
+from benchmarks.driving import SESSION, WINDOW, Clocked, record, whole_step
+from benchmarks.events import event_of
+from benchmarks.workload import session
 
 _WARM = 10
 """Steps that a session has before its further ones, and its packets, are counted."""
+_STEPS = 50
+"""Steps that are at hand for the appends; more would cost more than what is counted."""
 _BEGUN = 1_780_000_000_000_000
 
 Scenario = Callable[[str, int], None]
@@ -33,7 +36,7 @@ Scenario = Callable[[str, int], None]
 
 def appends(file: str, events: int) -> None:
     """So many events, one append each."""
-    parts = [part for step in load(100) for part in step]
+    parts = [part for step in session(_STEPS) for part in step]
     made = [event_of(part) for part in parts[:events]]
     with opened(file) as log:
         row = log.store.session(SESSION, create=True)
@@ -45,15 +48,15 @@ def steps(file: str, further: int) -> None:
     """So many whole steps, behind some that were there."""
     with opened(file) as log:
         clock = Clocked(log)
-        with log.session(SESSION, window=WINDOW) as session:
-            for parts in load(100)[: _WARM + further]:
-                whole_step(session, parts, clock)
+        with log.session(SESSION, window=WINDOW) as driven:
+            for parts in session(_WARM + further):
+                whole_step(driven, parts, clock)
 
 
 def verify(file: str, times: int) -> None:
     """A session of some steps verified so many times."""
     with opened(file) as log:
-        record(log, load(100)[:_WARM])
+        record(log, session(_WARM))
         for _ in range(times):
             if not log.read(SESSION).verify().sound:
                 raise RuntimeError("the session does not verify")

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
-from rich.console import Console
-from rich.table import Table
 
 FORMAT = 1
 """Number of the layout of a results file."""
@@ -113,6 +111,10 @@ def read(path: Path) -> Results:
 
 def show(results: Results) -> None:
     """Print the whole table."""
+    # Not at the top: writer processes read this file, too, and print nothing.
+    from rich.console import Console
+    from rich.table import Table
+
     console = Console(highlight=False, width=None if Console().is_terminal else 150)
     for title, lines in _parts(results.lines):
         table = Table(title=title, title_justify="left", pad_edge=False, box=None)

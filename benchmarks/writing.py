@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 import sawlog
-from benchmarks.driving import event_of
+from benchmarks.events import event_of
 from benchmarks.floors import SqliteFloor
 from benchmarks.measuring import Run, say
 from benchmarks.places import Place
@@ -123,7 +123,7 @@ def together(
 
 def measure(run: Run, place: Place) -> list[Line]:
     """Floor and sawlog by turns."""
-    writers, seconds = (3, 0.3) if run.quick else (WRITERS, 2.5)
+    writers, seconds = (2, 0.2) if run.quick else (WRITERS, 2.5)
     tag = "writers"
     sqlite = place.kind == "sqlite"
     # Made before the writers come, as it would be where they work.

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import sawlog
-from benchmarks.driving import API, MODEL, SESSION, WINDOW, event_of, record
+from benchmarks.driving import MODEL, SESSION, WINDOW, record
+from benchmarks.events import API, event_of
 from benchmarks.workload import Part, Steps
 from sawlog.store.envelope import NewEvent
 
