@@ -12,7 +12,7 @@ hashes, hashed      SHA-256 begun or copied, and the bytes that went in
 encodes, encoded    msgspec's encoders called, and the bytes that came out
 packs, packed       zstd frames made, and the bytes that went in
 unpacks, unpacked   zstd frames opened, and the bytes that came out
-exchanges     what psycopg sent and waited for: round trips, about
+exchanges     what was sent to PostgreSQL and waited for: round trips, about
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from typing import Any
 import msgspec
 import psycopg
 import pytest
+
+from sawlog.store.postgresqlline import Line
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -223,6 +225,14 @@ def _zstd(meter: Meter, whole: Callable[..., Any], verb: str, noun: str) -> Call
     return Counted
 
 
+def _exchange(meter: Meter, whole: Callable[..., Any]) -> Callable[..., Any]:
+    def exchanged(*args: Any, **options: Any) -> Any:
+        meter.now["exchanges"] += 1
+        return whole(*args, **options)
+
+    return exchanged
+
+
 # --- the whole ------------------------------------------------------------------------------------
 
 
@@ -239,13 +249,8 @@ def _patch(patch: pytest.MonkeyPatch, meter: Meter) -> None:
         return connect(*args, **options, factory=_connection(meter))
 
     patch.setattr(sqlite3, "connect", connected)
-    wait = psycopg.Connection.wait
-
-    def waited(self: Any, *args: Any, **options: Any) -> Any:
-        meter.now["exchanges"] += 1
-        return wait(self, *args, **options)
-
-    patch.setattr(psycopg.Connection, "wait", waited)
+    for owner, name in ((psycopg.Connection, "wait"), (Line, "_answer")):
+        patch.setattr(owner, name, _exchange(meter, getattr(owner, name)))
     plain = hashlib.sha256
     counted = _sha256(meter, plain)
     patch.setattr(hashlib, "sha256", counted)
