@@ -4,9 +4,11 @@ SQLite locks its own file well, but not against three things that happen around 
 that both switch the file to WAL, a checkpoint beside a commit (releases before 3.51.3 may lose the
 commit), and a migration that meets a writer. Whoever does one of those holds this lock exclusively;
 a writer holds it shared from BEGIN IMMEDIATE to the end of its transaction. Readers never take it.
+A writer asks for it exclusively first, so that it is also where writers wait for each other.
 
 The lock is `flock` on a file of its own that is never removed. It belongs to the open file, not to
-the process, so two handles of one process exclude each other, too, and it dies with its process.
+the process, so two handles of one process exclude each other, too, and it dies with its process: a
+forked child closes what it inherits, or the lock would outlive a parent that is killed.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import fcntl
 import os
 import random
 import time
+import weakref
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -39,13 +42,20 @@ class SideLock:
         """Name the lock file; it is made when the lock is first taken."""
         self.path = path
         self._file = -1
+        _made.add(self)
 
     def try_shared(self) -> bool:
-        """Take the lock as a writer, or say at once that somebody holds it exclusively."""
+        """Take the lock as a writer, or say at once that somebody holds it exclusively.
+
+        Whoever held it before holds it no more when this fails.
+        """
         return self._try(fcntl.LOCK_SH)
 
     def try_exclusive(self) -> bool:
-        """Take the lock alone, or say at once that somebody holds it."""
+        """Take the lock alone, or say at once that somebody else holds it.
+
+        Whoever held it before holds it no more when this fails.
+        """
         return self._try(fcntl.LOCK_EX)
 
     def release(self) -> None:
@@ -89,3 +99,14 @@ class SideLock:
                 f"the lock file {self.path} cannot be opened ({error.strerror}); "
                 "whoever writes to a store must be able to write in its folder"
             ) from error
+
+
+_made: weakref.WeakSet[SideLock] = weakref.WeakSet()
+
+
+def _let_go() -> None:
+    for lock in _made:
+        lock.close()
+
+
+os.register_at_fork(after_in_child=_let_go)

@@ -1,7 +1,7 @@
 """Writing to an SQLite file: one connection a handle, which threads take turns at.
 
-The connection takes the side lock from BEGIN IMMEDIATE to commit, and moves the WAL into the
-database as it grows and at the end.
+The connection takes the side lock before BEGIN IMMEDIATE and until commit, and moves the WAL into
+the database as it grows and at the end.
 """
 
 from __future__ import annotations
@@ -145,8 +145,7 @@ class Writer:
                 self._transaction.rollback()
             self._fail(error, committing=True)
             raise
-        self._side.release()
-        self._tidy(self._tx.written)
+        self._let_others(self._tx.written)
 
     def roll_back(self, error: BaseException) -> None:
         """Undo the transaction, and name the driver's error if that is what ended it."""
@@ -163,6 +162,7 @@ class Writer:
     ) -> bool:
         """One append as a transaction of its own, without SQLAlchemy's part in it."""
         execute, execute_many = self._raw.execute, self._raw.executemany
+        written = sum([len(row[-1]) for row in events]) + sum([len(row[-1]) for row in contents])
         committing = False
         try:
             self._begin()
@@ -183,8 +183,7 @@ class Writer:
         except BaseException as error:
             self._fail(error, committing)
             raise
-        self._side.release()
-        self._tidy(sum([len(row[-1]) for row in events]) + sum([len(row[-1]) for row in contents]))
+        self._let_others(written)
         return True
 
     def _fail(self, error: BaseException | None = None, committing: bool = False) -> None:
@@ -206,11 +205,15 @@ class Writer:
         if committing:
             self.broken = True  # interrupted: who knows how far it came
 
-    def _tidy(self, written: int) -> None:
-        # A small append puts about five pages into the WAL.
-        self._unmoved += written + 20_480
-        if self._unmoved >= CHECKPOINT_BYTES:
-            self._checkpoint()
+    def _let_others(self, written: int) -> None:
+        """Give the side lock back behind a commit, and tidy the WAL before when it grew enough."""
+        try:
+            # A small append puts about five pages into the WAL.
+            self._unmoved += written + 20_480
+            if self._unmoved >= CHECKPOINT_BYTES:
+                self._checkpoint()
+        finally:
+            self._side.release()
 
     def close(self) -> None:
         """Move the WAL into the database, if nobody writes meanwhile, and close."""
@@ -237,13 +240,18 @@ class Writer:
         self._raw.close()
 
     def _begin(self) -> None:
-        # The side lock is given back before each sleep, so that whoever needs it alone gets it.
+        # Whoever waits asks for the side lock alone: while anybody writes, that fails in one system
+        # call. A BEGIN that fails takes five more, and holds a lock of the WAL's readers meanwhile,
+        # which may keep the next writer from starting the WAL anew. Once the transaction stands,
+        # the lock is shared again.
         deadline = 0.0
         while True:
-            if self._side.try_shared():
+            if self._side.try_exclusive():
                 try:
                     self._raw.execute("BEGIN IMMEDIATE")
-                    return
+                    if self._side.try_shared():
+                        return
+                    self._raw.rollback()  # somebody came between, and finds the write lock taken
                 except sqlite3.Error as error:
                     self._side.release()
                     if not is_busy(error):
@@ -253,7 +261,8 @@ class Writer:
                 raise Busy(f"others kept writing to {self._url} for {self._wait:g} s; try again")
 
     def _checkpoint(self) -> None:
-        # Whoever has just committed mostly finds the lock free; if not, the next commit tries.
+        # Nobody gets the lock alone while this writer shares it, so it mostly becomes its own; if
+        # not, the next commit tries.
         if not self._side.try_exclusive():
             return
         try:
@@ -263,8 +272,6 @@ class Writer:
             # The events are durable in the WAL, so this append succeeded; the next commit that
             # meets the fault says so.
             self.broken = is_fatal(error)
-        finally:
-            self._side.release()
 
 
 def sqlalchemy_on(raw: sqlite3.Connection, begin: Callable[[], None]) -> Connection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import time
@@ -72,6 +73,85 @@ def test_the_lock_file_keeps_checkpoints_away_from_commits(tmp_path: Path) -> No
         assert side.try_exclusive()
         side.close()
         assert log.append(session, [deed()]).seqs == (1,)
+
+
+def test_whoever_waits_leaves_the_database_alone(tmp_path: Path) -> None:
+    """While somebody shares the lock nobody begins: a waiter looks at the lock and at no more."""
+    path = tmp_path / "store.db"
+    with open_database(path, wait=0.3) as database:
+        log = Log(database, registry=REGISTRY)
+        session = log.session("s", create=True)
+        side = SideLock(f"{path}-lock")
+        assert side.try_shared()
+        stranger = sqlite3.connect(path, timeout=0, isolation_level=None)
+        with pytest.raises(Busy, match="try again"):
+            log.append(session, [deed("while somebody is to begin")])
+        stranger.execute("BEGIN IMMEDIATE")  # nobody waits with the write lock in hand
+        stranger.execute("ROLLBACK")
+        stranger.close()
+        side.close()
+        assert log.append(session, [deed()]).seqs == (1,)
+
+
+def test_a_writer_that_shares_the_lock_first_gets_along_with_ours(tmp_path: Path) -> None:
+    """The lock's law is older than how we ask for it: shared from BEGIN IMMEDIATE to commit."""
+    path = tmp_path / "store.db"
+    code = "import sys; from tests.store.workers import append; append(sys.argv[1], 1, 150)"
+    open_database(path).close()
+    process = python(code, str(path), stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    process.stdin.write("go\n")
+    process.stdin.flush()
+    side = SideLock(f"{path}-lock")
+    raw = sqlite3.connect(path, timeout=0, isolation_level=None)
+    raw.execute("PRAGMA wal_autocheckpoint=0")
+    done = 0
+    deadline = time.monotonic() + 120
+    while done < 150 or process.poll() is None:
+        assert time.monotonic() < deadline
+        if side.try_shared():
+            try:
+                raw.execute("BEGIN IMMEDIATE")
+                raw.execute("UPDATE sessions SET touched_at = touched_at")
+                raw.execute("COMMIT")
+                done += 1
+            except sqlite3.OperationalError as error:
+                assert error.sqlite_errorcode == sqlite3.SQLITE_BUSY
+            side.release()
+        time.sleep(0.001)
+    raw.close()
+    side.close()
+    assert finished([process]) == ["done\n"]
+    with open_database(path, read_only=True) as database:
+        assert Log(database).session("own 1").head == 150
+
+
+def test_a_forked_child_keeps_no_lock_of_a_killed_parent(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    open_database(path).close()
+    code = """
+import os, sys, time
+from sawlog.store.database import open_database
+with open_database(sys.argv[1]).write() as tx:
+    child = os.fork()
+    if not child:
+        os.close(1)
+        os.close(2)
+        time.sleep(60)
+        os._exit(0)
+    print(child, flush=True)
+    os.kill(os.getpid(), 9)
+"""
+    process = python(code, str(path))
+    out, _ = process.communicate(timeout=60)
+    child = int(out)
+    try:
+        with open_database(path, wait=10) as database:
+            log = Log(database, registry=REGISTRY)
+            assert log.append(log.session("s", create=True), [deed()]).seqs == (1,)
+        os.kill(child, 0)  # it still lives
+    finally:
+        os.kill(child, 9)
 
 
 def test_two_handles_of_one_process_exclude_each_other(tmp_path: Path) -> None:

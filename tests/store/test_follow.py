@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 from collections.abc import Iterable
 
@@ -151,6 +152,41 @@ def test_a_follower_reads_while_eight_processes_write(store_url: str) -> None:
         finished(processes)
         live += follow(database, position)
         check(database, live)
+
+
+def test_a_follower_keeps_up_with_eight_writing_processes(store_url: str) -> None:
+    """Of all that was appended, less than a batch is left to read when the writers end."""
+    each, limit = 300, 500
+    with made(store_url) as database:
+        calls = "import sys; from tests.store import workers; workers."
+        follower = python(
+            f"{calls}follow_along(sys.argv[1], {limit})", store_url, stdin=subprocess.PIPE
+        )
+        assert follower.stdin is not None and follower.stdout is not None
+        assert follower.stdout.readline() == "ready\n"
+        writers = [
+            python(
+                f"{calls}append(sys.argv[1], int(sys.argv[2]), {each})",
+                store_url,
+                str(number),
+                stdin=subprocess.PIPE,
+            )
+            for number in range(WRITERS)
+        ]
+        for writer in writers:
+            assert writer.stdin is not None
+            writer.stdin.write("go\n")
+            writer.stdin.flush()
+        finished(writers)
+        follower.stdin.write(f"{WRITERS * each}\n")
+        follower.stdin.flush()
+        [printed] = finished([follower])
+        then, *seen = printed.split()
+        assert WRITERS * each - int(then) <= limit
+        assert seen == [f"{one.session.hex()}.{one.event.seq}" for one in follow(database)]
+        for session in Log(database, registry=REGISTRY).sessions():
+            mine = [place for place in seen if place.startswith(session.id.hex())]
+            assert mine == [f"{session.id.hex()}.{seq}" for seq in range(1, each + 1)]
 
 
 def check(database: Database, live: list[Followed]) -> None:

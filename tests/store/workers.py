@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import select
 import sys
 import time
 
@@ -11,6 +12,7 @@ from sawlog.store.append import Tail
 from sawlog.store.database import open_database
 from sawlog.store.envelope import NewEvent
 from sawlog.store.errors import Conflict
+from sawlog.store.follow import Position, batch
 from sawlog.store.log import Log
 from tests.store.stores import REGISTRY, deed
 
@@ -64,3 +66,35 @@ def write(url: str, number: int, count: int, linger: float) -> None:
             slow = linger > 0 and chance.random() < 0.3
             log.append(session, batch, build=slowly if slow else None)
     print("done")
+
+
+def append(url: str, number: int, count: int) -> None:
+    """Append one event at a time to a session of one's own, as fast as the others let it."""
+    with open_database(url) as database:
+        log = Log(database, registry=REGISTRY)
+        session = log.session(f"own {number}", create=True)
+        sys.stdin.readline()  # all start at once
+        for each in range(count):
+            log.append(session, [deed(f"{number}.{each} " + "x" * 600)])
+    print("done")
+
+
+def follow_along(url: str, limit: int) -> None:
+    """Follow a store, looking every 2 ms, until a line tells how many events there are.
+
+    Prints how many it had then, and session and seq of every event in the order in which it came.
+    """
+    seen: list[str] = []
+    position: Position | None = None
+    total, then = -1, -1
+    with open_database(url, read_only=True) as database:
+        print("ready", flush=True)
+        while total < 0 or len(seen) < total:
+            some = batch(database, position, limit=limit)
+            seen += [f"{each.session.hex()}.{each.event.seq}" for each in some.events]
+            position = some.position
+            if total < 0 and select.select([sys.stdin], [], [], 0)[0]:
+                total, then = int(sys.stdin.readline()), len(seen)
+            elif len(some.events) < limit:
+                time.sleep(0.002)
+    print(then, *seen)
