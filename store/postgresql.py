@@ -1,4 +1,4 @@
-"""PostgreSQL behind the face: a pool of connections, the session's row as the lock.
+"""PostgreSQL behind the face: connections at hand, the session's row as the lock.
 
 All tables stand in the schema `sawlog`. An append takes the session's advisory lock, then its row
 FOR UPDATE, before it writes anything. The advisory lock comes first because it costs no transaction
@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import errors as pg
-from psycopg.types.numeric import Int8BinaryDumper
-from sqlalchemy import create_engine, event
+from sqlalchemy import create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from sawlog.store.database import (
@@ -43,8 +42,9 @@ from sawlog.store.errors import (
 from sawlog.store.postgresqlline import AT_ONCE, SPACE, Line, turn
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine, RootTransaction
+    from sqlalchemy import Connection
 
+_SCHEMA = "SELECT schema FROM sawlog.store"
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
@@ -144,7 +144,7 @@ def _hold(sql: str) -> bytes:
     )
 
 
-IDLE_CONNECTIONS = 4
+IDLE_CONNECTIONS = 8
 """Connections that a handle keeps at hand."""
 
 
@@ -153,60 +153,46 @@ class PostgresDatabase(Database):
 
     dialect = "postgresql"
 
-    def __init__(self, engine: Engine, url: str, *, read_only: bool, wait: float) -> None:
+    def __init__(self, options: dict[str, Any], url: str, *, read_only: bool, wait: float) -> None:
         super().__init__(url, read_only=read_only, wait=wait)
-        self.engine = engine
+        self._options = options
         self._idle: list[Line] = []
         self._patience = max(1, int(wait * 1000))
 
     @contextmanager
     def read(self) -> Generator[Transaction]:
-        """A transaction that sees one state of the store, on a connection of the pool."""
+        """A transaction that sees one state of the store, on a connection of its own."""
         self._usable(writing=False)
         yield from self._transaction(_READ)
 
     @contextmanager
     def write(self) -> Generator[Transaction]:
-        """A transaction on a connection of the pool."""
+        """A transaction on a connection of its own."""
         self._usable(writing=True)
         yield from self._transaction(
             f"BEGIN; SET LOCAL synchronous_commit = on; SET LOCAL lock_timeout = {self._patience}"
         )
 
+    def connect(self) -> psycopg.Connection[Any]:
+        """A new connection. It opens no transactions of its own: ours begin by one message."""
+        return psycopg.connect(**self._options, autocommit=True)
+
     def _transaction(self, begin: str) -> Iterator[Transaction]:
         committing = False
         try:
             with self._lent() as line:
-                transaction = _begun(line.connection, begin)
+                raw = line.raw
+                raw.execute(begin.encode())
                 try:
-                    yield PostgresTransaction(line.raw)
+                    yield PostgresTransaction(raw)
                     committing = True
-                    transaction.commit()
+                    raw.commit()
                 except BaseException:
-                    if not line.raw.closed:
-                        transaction.rollback()
+                    if not raw.closed:
+                        raw.rollback()
                     raise
-        except (psycopg.Error, DBAPIError) as error:
-            raise self._named(error, committing) from error
-
-    def _line(self) -> Line:
-        # A few connections stay out of SQLAlchemy's pool between uses: taking one from there and
-        # giving it back costs as much as a small statement. A new one taken in place of one that
-        # died in its sleep is worth more than an error about an append that never left.
-        while True:
-            try:
-                line = self._idle.pop()
-            except IndexError:
-                line = Line(self.engine)
-            if line.awake():
-                return line
-            line.close()
-
-    def _back(self, line: Line) -> None:
-        if self.closed or line.raw.closed or len(self._idle) >= IDLE_CONNECTIONS:
-            line.close()
-        else:
-            self._idle.append(line)
+        except psycopg.Error as error:
+            raise named(error, self.url, committing) from error
 
     @contextmanager
     def _lent(self) -> Generator[Line]:
@@ -216,10 +202,23 @@ class PostgresDatabase(Database):
         finally:
             self._back(line)
 
-    def _named(self, error: psycopg.Error | DBAPIError, committing: bool) -> StoreError:
-        driver = getattr(error, "orig", error)
-        assert isinstance(driver, psycopg.Error)
-        return named(driver, self.url, committing)
+    def _line(self) -> Line:
+        # A new one taken in place of one that died in its sleep is worth more than an error about
+        # an append that never left.
+        while True:
+            try:
+                line = self._idle.pop()
+            except IndexError:
+                return Line(self.connect())
+            if line.awake():
+                return line
+            line.raw.close()
+
+    def _back(self, line: Line) -> None:
+        if self.closed or line.raw.closed or len(self._idle) >= IDLE_CONNECTIONS:
+            line.raw.close()
+        else:
+            self._idle.append(line)
 
     def append_at_once(
         self,
@@ -241,8 +240,8 @@ class PostgresDatabase(Database):
                 self._back(line)
         except pg.UniqueViolation:
             return False
-        except (psycopg.Error, DBAPIError) as error:
-            raise self._named(error, committing=True) from error
+        except psycopg.Error as error:
+            raise named(error, self.url, committing=True) from error
         return done == len(events)
 
     def renew_epoch(self) -> bytes:
@@ -260,49 +259,33 @@ class PostgresDatabase(Database):
     def rest(self) -> None:
         """Let go of all connections that nobody uses."""
         while self._idle:
-            self._idle.pop().close()
-        self.engine.dispose(close=True)
+            self._idle.pop().raw.close()
 
     def close(self) -> None:
-        """Close the pool."""
+        """Close all connections, those in use when they come back."""
         self.closed = True
         self.rest()
 
 
-def _raw(connection: Connection) -> psycopg.Connection[Any]:
-    raw: psycopg.Connection[Any] | None = connection.connection.driver_connection
-    assert raw is not None
-    return raw
+def _place(url: str) -> tuple[dict[str, Any], str]:
+    """What psycopg connects with, and the URL as it may be shown.
 
-
-def _engine(url: str) -> Engine:
+    SQLAlchemy reads the URL, because migrations reach the database by it, too.
+    """
     try:
-        # The driver opens no transactions: ours begin with one message that also sets them up.
-        engine = create_engine(url, isolation_level="AUTOCOMMIT", pool_size=5, max_overflow=95)
+        parsed = make_url(url)
+        _, options = parsed.get_dialect()().create_connect_args(parsed)
     except (ArgumentError, ValueError) as error:
         raise NoStore(f"{url} is no URL of a PostgreSQL database ({error})") from error
-    event.listen(engine, "connect", _on_connect)
-    event.listen(engine, "begin", _on_begin)
-    return engine
-
-
-def _on_connect(raw: psycopg.Connection[Any], _: object) -> None:
-    # One size of integer, so that a statement is prepared once and not once a size.
-    raw.adapters.register_dumper(int, Int8BinaryDumper)
-
-
-def _on_begin(connection: Connection) -> None:
-    _raw(connection).execute(connection.info["sawlog_begin"].encode())
+    return dict(options), parsed.render_as_string(hide_password=True)
 
 
 def open_postgresql(url: str, *, read_only: bool, wait: float) -> PostgresDatabase:
     """The store in a database; see `database.open_database`."""
-    engine = _engine(url)
-    shown = engine.url.render_as_string(hide_password=True)
-    database = PostgresDatabase(engine, shown, read_only=read_only, wait=wait)
+    options, shown = _place(url)
+    database = PostgresDatabase(options, shown, read_only=read_only, wait=wait)
     try:
-        with database.read() as tx:
-            found = _found(tx)
+        found = _schema(database)
         check_schema(shown, found)
         if not found:
             raise NoStore(
@@ -320,17 +303,29 @@ def open_postgresql(url: str, *, read_only: bool, wait: float) -> PostgresDataba
     return database
 
 
-def _begun(connection: Connection, begin: str) -> RootTransaction:
-    connection.info["sawlog_begin"] = begin
-    return connection.begin()
+def _schema(database: PostgresDatabase) -> int:
+    try:
+        with database.read() as tx:
+            row = tx.one(_SCHEMA)
+    except NoStore as error:
+        if isinstance(error.__cause__, pg.UndefinedTable):
+            return 0
+        raise
+    return int(row[0]) if row else 0
 
 
 def _found(tx: Transaction) -> int:
     there = tx.one("SELECT to_regclass('sawlog.store') IS NOT NULL")
     if there is None or not there[0]:
         return 0
-    row = tx.one("SELECT schema FROM sawlog.store")
+    row = tx.one(_SCHEMA)
     return int(row[0]) if row else 0
+
+
+def _raw(connection: Connection) -> psycopg.Connection[Any]:
+    raw: psycopg.Connection[Any] | None = connection.connection.driver_connection
+    assert raw is not None
+    return raw
 
 
 class _PostgresChange:
@@ -348,14 +343,20 @@ class _PostgresChange:
 @contextmanager
 def change_postgresql(url: str, wait: float) -> Generator[_PostgresChange]:
     """Hold a database, in one transaction, for its migrations; see `database.change_schema`."""
-    engine = _engine(url)
-    shown = engine.url.render_as_string(hide_password=True)
+    _, shown = _place(url)
     begin = (
         f"BEGIN; SET LOCAL lock_timeout = {max(1, int(wait * 1000))}; "
         f"SELECT pg_advisory_xact_lock({SPACE}, 0); CREATE SCHEMA IF NOT EXISTS sawlog"
     )
+    # The driver opens no transaction: ours begins with one message that also takes the lock.
+    engine = create_engine(url, isolation_level="AUTOCOMMIT")
+
+    def on_begin(connection: Connection) -> None:
+        _raw(connection).execute(begin.encode())
+
+    event.listen(engine, "begin", on_begin)
     try:
-        with engine.connect() as connection, _begun(connection, begin):
+        with engine.connect() as connection, connection.begin():
             found = _found(PostgresTransaction(_raw(connection)))
             check_schema(shown, found)
             yield _PostgresChange(connection, found)

@@ -12,17 +12,15 @@ import select
 import struct
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 from psycopg import errors as pg
 from psycopg import pq
+from psycopg.types.numeric import Int8BinaryDumper
 
 from sawlog.store import blobs, rows
 from sawlog.store.database import Values
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine
 
 SPACE = 0x5341574C
 """The first key of our advisory locks, so that they meet nobody else's."""
@@ -60,16 +58,14 @@ def turn(session: bytes) -> int:
 
 
 class Line:
-    """A connection that is lent to one use at a time, out of SQLAlchemy's pool while it rests."""
+    """A connection that is lent to one use at a time."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.connection: Connection = engine.connect()
-        raw: psycopg.Connection[Any] | None = self.connection.connection.driver_connection
-        assert raw is not None
+    def __init__(self, raw: psycopg.Connection[Any]) -> None:
         self.raw = raw
+        # One size of integer, so that a statement is prepared once and not once a size.
+        raw.adapters.register_dumper(int, Int8BinaryDumper)
         self._libpq = raw.pgconn
-        # Kept with the connection, which may come back from the pool.
-        self._prepared: set[bytes] = self.connection.info.setdefault("sawlog_prepared", set())
+        self._prepared = set[bytes]()
         self._poll = select.poll()
         self._poll.register(raw.fileno(), select.POLLIN)
 
@@ -84,12 +80,6 @@ class Line:
             except psycopg.Error:
                 return False
         return True
-
-    def close(self) -> None:
-        """Give the connection back to the pool, or throw it away if it broke."""
-        if self.raw.closed:
-            self.connection.invalidate()
-        self.connection.close()
 
     def append(
         self,

@@ -14,7 +14,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import event
 
 from sawlog.store.follow import follow
 from sawlog.store.log import Log
@@ -28,11 +27,18 @@ TIMES = 12  # more than it takes PostgreSQL to settle on a plan for a prepared s
 class Plans:
     """The plans of all statements of a store's connections."""
 
-    def __init__(self, database: PostgresDatabase) -> None:
+    def __init__(self, database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
         self.texts: list[str] = []
-        event.listen(database.engine, "connect", self._watch)
+        connect = database.connect
 
-    def _watch(self, raw: psycopg.Connection[Any], _: object) -> None:
+        def watched() -> psycopg.Connection[Any]:
+            raw = connect()
+            self._watch(raw)
+            return raw
+
+        monkeypatch.setattr(database, "connect", watched)
+
+    def _watch(self, raw: psycopg.Connection[Any]) -> None:
         raw.add_notice_handler(self._note)
         raw.execute(b"LOAD 'auto_explain'")
         for setting in (
@@ -80,14 +86,14 @@ def log(postgres_url: str) -> Iterator[Log]:
 
 
 @pytest.fixture
-def plans(log: Log) -> Plans:
+def plans(log: Log, monkeypatch: pytest.MonkeyPatch) -> Plans:
     """The plans of what the log does from here on."""
     assert isinstance(log.database, PostgresDatabase)
     log.database.rest()
     with log.database.write() as tx:
         tx.run("ANALYZE")
     log.database.rest()
-    return Plans(log.database)
+    return Plans(log.database, monkeypatch)
 
 
 def rows_by_partition(log: Log, table: str) -> dict[str, int]:
