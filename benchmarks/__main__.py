@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     run = Run(
         rows=frozenset(given.rows),
-        sizes=tuple(sorted(set(given.sizes or ((10, 30) if given.quick else (100, 1000, 5000))))),
+        sizes=tuple(sorted(set(given.sizes or ((8, 20) if given.quick else (100, 1000, 5000))))),
         rounds=given.rounds or (1 if given.quick else 3),
         quick=given.quick,
     )

@@ -30,7 +30,7 @@ _PICKS: tuple[tuple[str, Callable[[Reading], float]], ...] = (
 
 def measure(run: Run, place: SqlitePlace, folder: Path) -> list[Line]:
     """Three sizes side by side; verify of the whole is linear when an event costs the same."""
-    sizes = (20, 50, 100) if run.quick else tuple(int(n / EVENTS_A_STEP) for n in _EVENTS)
+    sizes = (8, 16, 32) if run.quick else tuple(int(n / EVENTS_A_STEP) for n in _EVENTS)
     say(f"making the workload of {sizes[-1]:,} steps")
     small, middle, large = (
         Kept(place, f"long{n}", load(n), WINDOW, quick=run.quick) for n in sizes

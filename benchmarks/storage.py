@@ -17,7 +17,7 @@ _ROWS = (
 def measure(run: Run, place: SqlitePlace) -> list[Line]:
     """One round: the same bytes go in at each, and sizes vary by pages at most."""
     lines: list[Line] = []
-    size = 40 if run.quick else 1000
+    size = 20 if run.quick else 1000
     for row, variant, what, written in _ROWS:
         if not run.wants(row):
             continue
