@@ -8,12 +8,12 @@ from sawlog.agentlog import AgentLog
 from sawlog.importing import import_path
 from sawlog.providers.strict import APIS
 from sawlog.store.errors import Refused
-from tests.corpus.test_import_corpus import every_file
+from tests.corpus.test_import_corpus import every_file_once
 from tests.session.foreign_files import stream
 from tests.session.handing import SAID, assert_accepted, handed
 
 
-@every_file
+@every_file_once
 def test_a_transcript_goes_on_with_each_provider(file: Path, log: AgentLog) -> None:
     """Accepted, pairs whole, nothing sealed in it, each block that stays out with its reason."""
     for one in import_path(log, file):
@@ -28,7 +28,7 @@ def test_a_transcript_goes_on_with_each_provider(file: Path, log: AgentLog) -> N
         assert stream(log, one) == before
 
 
-@every_file
+@every_file_once
 def test_a_transcript_that_is_cut_to_half_goes_on_with_each_provider(
     file: Path, log: AgentLog
 ) -> None:

@@ -27,7 +27,22 @@ PATHS = {"stored": "absent", "cold": "ok", "incremental": "ok", "snapshot": "ok"
 BEGUN_BEFORE = {"06-v2.1.14-orphan-result": 1, "28-v2.1.14-orphan+compaction-slice": 1}
 """Slices that begin with a reply: what it answered is not in the file, so it has no packet."""
 
-every_file = pytest.mark.parametrize("file", params("codex", "claude-code", "openai-chat"))
+FILES = params("codex", "claude-code", "openai-chat")
+every_file = pytest.mark.parametrize("file", FILES)
+
+ON_POSTGRESQL = 6
+"""One in so many files is read from PostgreSQL, too, where a test is about what becomes of events
+once they are read. That either store gives the same events is held of every file here."""
+
+every_file_once = pytest.mark.parametrize(
+    ("store_url", "file"),
+    [
+        pytest.param(kind, *one.values, marks=one.marks, id=f"{kind}-{one.id}")
+        for kind, some in (("sqlite", FILES), ("postgresql", FILES[::ON_POSTGRESQL]))
+        for one in some
+    ],
+    indirect=["store_url"],
+)
 
 
 @every_file

@@ -10,10 +10,10 @@ from sawlog.audit.whatif import compared
 from sawlog.builder.build import Built
 from sawlog.importing import import_path
 from sawlog.providers.strict import check
-from tests.corpus.test_import_corpus import BEGUN_BEFORE, every_file
+from tests.corpus.test_import_corpus import BEGUN_BEFORE, every_file_once
 
 
-@every_file
+@every_file_once
 def test_under_half_the_budget_every_packet_is_taken(file: Path, log: AgentLog) -> None:
     """It completes, the API takes each packet, what fell out has a name."""
     for one in import_path(log, file):
@@ -36,7 +36,7 @@ def test_under_half_the_budget_every_packet_is_taken(file: Path, log: AgentLog) 
         assert differing
 
 
-@every_file
+@every_file_once
 def test_every_break_of_the_prefix_has_a_cause(file: Path, log: AgentLog) -> None:
     """What is not kept of a packet is named by what the log says happened."""
     for one in import_path(log, file):
