@@ -19,7 +19,7 @@ from sawlog.store.errors import Damaged, Refused
 from sawlog.store.event import Event, decoded
 from sawlog.store.events.steps import PacketBuilt, Run
 from sawlog.store.log import CHUNK, Log
-from sawlog.store.rows import StoredRow
+from sawlog.work.places import whole_or_damaged
 from sawlog.work.window import Window
 
 _FAR = 4 * CHUNK
@@ -71,17 +71,18 @@ class _Stretch:
         self._log = log
         self._row = row
         self.below = self.top = min(top, row.head)
-        self._places: list[StoredRow] = []
+        self._places: list[StoredEvent | Damaged] = []
 
     def event(self, seq: int) -> StoredEvent | None:
         """The event of that seq; None for one that is far from what was read, or damaged."""
         while self.below - _FAR < seq <= self.below:
             after = max(0, self.below - CHUNK)
-            self._places[:0] = self._log.stored(self._row, after=after, upto=self.below)
+            self._places[:0] = whole_or_damaged(self._log, self._row, after, self.below)
             self.below = after
-        return self._places[seq - self.below - 1].event if self.below < seq <= self.top else None
+        found = self._places[seq - self.below - 1] if self.below < seq <= self.top else None
+        return found if isinstance(found, StoredEvent) else None
 
-    def between(self, first: int, last: int) -> Sequence[StoredRow]:
+    def between(self, first: int, last: int) -> Sequence[StoredEvent | Damaged]:
         """What was read of that range."""
         return self._places[max(0, first - self.below - 1) : max(0, last - self.below)]
 
@@ -94,7 +95,7 @@ class _Shown:
         self._row = row
         self._window = window
         self._parts: dict[int, int] = {}
-        self._damage: dict[int, Damaged | None] = {}
+        self._damage: dict[int, Damaged] = {}
         self._system: set[int] = set()
         self._seqs: list[int] = []
 
@@ -103,22 +104,21 @@ class _Shown:
         for first, last in _merged(ranges):
             if first <= stretch.below:
                 upto = min(last, stretch.below)
-                for place in self._log.stored(self._row, after=first - 1, upto=upto):
-                    self._take(place)
-            for place in stretch.between(first, last):
-                self._take(place)
+                for start in range(first - 1, upto, CHUNK):
+                    end = min(upto, start + CHUNK)
+                    self._take(whole_or_damaged(self._log, self._row, start, end))
+            self._take(stretch.between(first, last))
         self._seqs = sorted(self._parts)
 
-    def _take(self, place: StoredRow) -> None:
-        stored = place.event
-        if stored is None:
-            self._damage[place.seq] = place.damage
-        elif self._log.registry.shown(stored.type, stored.version):
-            event = decoded(stored, self._log.registry)
-            self._window.hold((event,))
-            self._parts[event.seq] = entry_count(event)
-            if event.type == "message.system":
-                self._system.add(event.seq)
+    def _take(self, read: Sequence[StoredEvent | Damaged]) -> None:
+        for stored in read:
+            if isinstance(stored, Damaged):
+                self._damage[stored.seq] = stored
+            elif self._log.registry.shown(stored.type, stored.version):
+                event = self._window.read(stored)
+                self._parts[event.seq] = entry_count(event)
+                if event.type == "message.system":
+                    self._system.add(event.seq)
 
     def known(self, packet: PacketBuilt) -> dict[int, int]:
         """Entries by seq of the shown events in the ranges of a packet's plain runs.
@@ -129,7 +129,7 @@ class _Shown:
         for run in _plain(packet):
             hit = [seq for seq in self._damage if run.first <= seq <= run.last]
             if hit:
-                raise self._damage[hit[0]] or Damaged(f"event {hit[0]} does not read", seq=hit[0])
+                raise self._damage[hit[0]]
             start, end = bisect_left(self._seqs, run.first), bisect_right(self._seqs, run.last)
             # Runs of system texts that an earlier release wrote may span what was said between.
             only = run.section == "system"

@@ -20,6 +20,19 @@ _KEPT = 16
 """Packets that stay at hand, for who asks for one often asks twice."""
 
 
+def whole_or_damaged(
+    log: Log, row: SessionRow, after: int, upto: int
+) -> list[StoredEvent | Damaged]:
+    """The events after a seq, up to another, with what is wrong in the place of a damaged one."""
+    try:
+        return list(log.read(row, after=after, upto=upto))
+    except Damaged:
+        return [
+            place.event or Damaged(str(place.damage), session=row.id.hex(), seq=place.seq)
+            for place in log.stored(row, after=after, upto=upto)
+        ]
+
+
 class Places:
     """The places of the steps of one session, up to the head of its row.
 
@@ -50,12 +63,15 @@ class Places:
         """The number of the newest step; 0 when there is none."""
         if self.format:
             return max(self._scan(), default=0)
+        return self._newest_step()
+
+    def _newest_step(self) -> int:
         end = self._row.head
         while end > 0:
             start = max(0, end - _LOOK)
             # What is damaged there hides no other step.
-            some = self._log.stored(self._row, after=start, upto=end)
-            newest = max((one.event.step for one in some if one.event is not None), default=0)
+            some = whole_or_damaged(self._log, self._row, start, end)
+            newest = max((one.step for one in some if isinstance(one, StoredEvent)), default=0)
             if newest:
                 return newest
             end = start
@@ -63,12 +79,10 @@ class Places:
 
     def packet_event(self, step: int) -> Event | None:
         """The newest packet of a step, or None when it has none (an import)."""
-        if self.format:
-            at = self._scan().get(step, 0)
-            if at:
-                event = self._window.event(at)
-                return event if event.type in PACKETS else None
-            return None
+        if self._seqs is not None:
+            at = self._seqs.get(step, 0)
+            event = self._window.event(at) if at else None
+            return event if event is not None and event.type in PACKETS else None
         if step not in self._found:
             if len(self._found) >= _KEPT:
                 self._found.clear()
@@ -83,7 +97,7 @@ class Places:
         """
         low, high = 0, self._row.head
         if self._newest is None:
-            self._newest = self.last_step()
+            self._newest = self._newest_step()
         low_step, high_step = 0, self._newest
         found: StoredEvent | None = None
         damage: list[Damaged] = []
@@ -101,6 +115,9 @@ class Places:
                 found = older[-1]
                 if len(older) < len(packets):
                     break  # the next one is another step's
+            elif not packets and found is None and self.format:
+                self._scan()  # who imported it knows where its steps are, and packets are few
+                return self.packet_event(step)
             else:
                 high = at
                 high_step = packets[0].step if packets else high_step
@@ -117,11 +134,12 @@ class Places:
         """
         for start in range(after, upto, _LOOK):
             found: list[StoredEvent] = []
-            for place in self._log.stored(self._row, after=start, upto=min(upto, start + _LOOK)):
-                if place.damage is not None:
-                    damage.append(place.damage)
-                elif place.event is not None and place.event.type in PACKETS:
-                    found.append(place.event)
+            end = min(upto, start + _LOOK)
+            for event in whole_or_damaged(self._log, self._row, start, end):
+                if isinstance(event, Damaged):
+                    damage.append(event)
+                elif event.type in PACKETS:
+                    found.append(event)
             if found:
                 return found
         return []

@@ -9,12 +9,16 @@ from msgspec.structs import replace
 from sawlog.builder.state import Ref
 from sawlog.store.codec import cites
 from sawlog.store.directory import SessionRow
+from sawlog.store.envelope import StoredEvent
 from sawlog.store.event import Event, decoded
 from sawlog.store.events.base import Payload
 from sawlog.store.log import Log
 
 _KEPT = 4 * 1024 * 1024
 """Bytes of blobs that stay beside events that are kept."""
+
+_CITING = b'"blob":"'
+"""What stands in the bytes of each event that cites a blob."""
 
 
 class Window:
@@ -25,6 +29,8 @@ class Window:
         self._session = session
         self._events: dict[int, Event] = {}
         self._blobs: dict[str, bytes] = {}
+        # Seqs of events that cite nothing, as their bytes show faster than their contents.
+        self._plain: set[int] = set()
 
     def event(self, seq: int) -> Event:
         """The event of that seq. Raises KeyError when the session has none."""
@@ -49,6 +55,14 @@ class Window:
             self._events[event.seq] = event
         self._blobs.update(blobs)
 
+    def read(self, stored: StoredEvent) -> Event:
+        """The event of stored bytes, which is kept."""
+        event = decoded(stored, self._log.registry)
+        self._events[event.seq] = event
+        if stored.payload is not None and _CITING not in stored.payload:
+            self._plain.add(event.seq)
+        return event
+
     def prefetch(self, refs: Sequence[Ref]) -> None:
         """Read all that these entries need in one go."""
         seqs: dict[int, None] = {}
@@ -63,7 +77,7 @@ class Window:
         wanted: dict[bytes, None] = {}
         for seq in dict.fromkeys(ref.seq for ref in refs if ref.seq):
             event = self._events.get(seq)
-            if event is None or not isinstance(event.content, Payload):
+            if seq in self._plain or event is None or not isinstance(event.content, Payload):
                 continue
             for digest in cites(_bare(event.content)):
                 if digest.hex() not in self._blobs:
@@ -78,6 +92,7 @@ class Window:
         """
         kept = sorted(seq for seq in self._events if seq in keep)[-most:] if most else []
         self._events = {seq: self._events[seq] for seq in kept}
+        self._plain.intersection_update(kept)
         left = _KEPT if kept else 0
         blobs: list[tuple[str, bytes]] = []
         for digest, data in reversed(self._blobs.items()):
@@ -89,7 +104,7 @@ class Window:
 
     def _fetch(self, seqs: list[int]) -> None:
         for stored in self._log.events(self._session, seqs):
-            self._events[stored.seq] = decoded(stored, self._log.registry)
+            self.read(stored)
 
 
 def _bare(payload: Payload) -> Payload:
