@@ -122,7 +122,7 @@ def show(results: Results) -> None:
             right = name in ("median", "spread", "target")
             table.add_column(name, justify="right" if right else "left")
         for line in lines:
-            table.add_row(*_cells(line))
+            table.add_row(*cells(line))
         console.print(table)
         console.print()
     for sentence in results.left_out:
@@ -139,8 +139,8 @@ def _parts(lines: Sequence[Line]) -> Iterable[tuple[str, list[Line]]]:
         yield titles.get(store, store), [line for line in lines if line.store == store]
 
 
-def _cells(line: Line) -> tuple[str, ...]:
-    # Three spread figures of one round would say the same thing thrice.
+def cells(line: Line) -> tuple[str, ...]:
+    """Row, what, median, spread, target, met, and what the ratio was made of, as texts."""
     spread = f"{_figure(min(line.values))}-{_figure(max(line.values))}"
     target = ""
     if line.target is not None:
