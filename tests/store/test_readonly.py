@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -133,8 +134,9 @@ print("fine")
 
 def as_nobody(function: str, path: Path) -> None:
     """Run a function of this file on a path whose folder cannot be written."""
+    temporary = Path(tempfile.gettempdir())
     for parent in path.parents:
-        if parent.stat().st_uid == os.geteuid() and str(parent).startswith("/tmp/"):
+        if parent.stat().st_uid == os.geteuid() and temporary in parent.parents:
             parent.chmod(parent.stat().st_mode | 0o055)
     folder = path.parent
     for file in folder.iterdir():
