@@ -22,8 +22,8 @@ for _name in [name for name in os.environ if name.startswith(("PG", "SAWLOG_"))]
 def _in_memory() -> str:
     """A folder whose files reach no disk, with room for a whole run; empty where there is none.
 
-    A disk takes its time to confirm what nobody will read again: half of that of the store's tests. All
-    syncs are asked for there, too, and whoever is killed here is a process, never the machine.
+    A disk takes its time to confirm what nobody will read again: half of that of the store's tests.
+    All syncs are asked for there, too, and what is killed here is a process, never the machine.
     """
     place = "/dev/shm"
     if not (os.path.isdir(place) and os.access(place, os.W_OK | os.X_OK)):
