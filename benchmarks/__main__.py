@@ -32,6 +32,7 @@ from benchmarks import (
     transcripts,
     writing,
 )
+from benchmarks.children import ROOT
 from benchmarks.measuring import ROWS, Run
 from benchmarks.places import Place, SqlitePlace, postgres
 from benchmarks.results import Line, Results
@@ -55,6 +56,11 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="sawlog-bench-", dir=given.folder) as name:
         folder = Path(name)
         facts = machine.facts(folder)
+        if machine.is_memory(facts):
+            left_out.append(
+                f"what a disk costs, for {given.folder.name} lies in memory: commits cost nothing "
+                "there, and ratios to them say little; give --folder on a disk"
+            )
         lines += _on_sqlite(run, folder, given.transcript)
         if not given.no_postgres and run.wants(*_ON_POSTGRES):
             try:
@@ -155,10 +161,10 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--folder",
         type=Path,
-        default=Path(tempfile.gettempdir()),
+        default=ROOT / "build",
         metavar="DIR",
-        help="where the stores lie while they are measured: the disk that the figures are of "
-        f"({tempfile.gettempdir()})",
+        help="where the stores lie while they are measured: the disk that the figures are of (the "
+        "checkout's build; a temporary folder is often memory)",
     )
     add("--json", type=Path, metavar="FILE", help="keep what was found, for the plots too")
     add("--quick", action="store_true", help="all of it in seconds, to see that it runs")

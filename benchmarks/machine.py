@@ -11,6 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 _LIBRARIES = ("sawlog", "sqlalchemy", "msgspec", "psycopg", "zstandard")
+_DISK = 15.0
+"""Microseconds below which nothing can have reached a disk."""
 
 
 def facts(folder: Path) -> dict[str, str | float]:
@@ -28,6 +30,11 @@ def facts(folder: Path) -> dict[str, str | float]:
         except PackageNotFoundError:
             continue
     return found | {"fdatasync_us": round(_fdatasync(folder) * 1e6, 1)}
+
+
+def is_memory(found: dict[str, str | float]) -> bool:
+    """True when these facts are of a folder that no disk is behind."""
+    return float(found["fdatasync_us"]) < _DISK
 
 
 def _fdatasync(folder: Path, times: int = 200) -> float:
