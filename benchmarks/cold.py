@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from benchmarks import children
-from benchmarks.driving import record
+from benchmarks import children, sessions
+from benchmarks.driving import WINDOW
+from benchmarks.kept import Kept
 from benchmarks.measuring import Run, by_turns, say
-from benchmarks.places import SqlitePlace, opened
+from benchmarks.places import SqlitePlace
 from benchmarks.results import Line, ratio
 from benchmarks.workload import load
 
@@ -13,17 +14,14 @@ from benchmarks.workload import load
 def measure(run: Run, place: SqlitePlace) -> list[Line]:
     """The command `sawlog show` against a process that opens the floor and builds its messages."""
     size = max(run.sizes)
-    steps = load(size)
+    tag = sessions.tag(size)
+    if not place.has(tag):
+        Kept(place, tag, load(size), WINDOW)
     say(f"sqlite: cold starts, {size:,} steps")
-    floor = place.floor("cold")
-    floor.batch(part for step in steps for part in step)
-    floor.close()
-    with opened(place, "cold") as log:
-        record(log, steps, name=place.name("cold"))
-    show = children.command("--store", place.url("cold"), "show", "-")
+    show = children.command("--store", place.url(tag), "show", "-")
     bare = (
         "from benchmarks.floors import SqliteFloor; "
-        f"print(len(SqliteFloor({place.floor_url('cold')!r}).messages()))"
+        f"print(len(SqliteFloor({place.floor_url(tag)!r}).messages()))"
     )
     ours: list[float] = []
     theirs: list[float] = []

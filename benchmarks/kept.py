@@ -5,7 +5,7 @@ Both hold the same steps at any time: what a round adds, it adds to both.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 
 import msgspec
 
@@ -87,26 +87,23 @@ class Kept:
         with self.read() as log:
             return log.find(self._name).head
 
-    def round(self) -> Reading:
-        """Measure everything some times in turn; then some steps, behind a few warm ones."""
-        times = self._times
-        middle = self.size // 2
+    def still(self) -> dict[str, float]:
+        """What is measured while nobody writes, each some times in turn with its floor."""
+        times, middle = self._times, self.size // 2
         rebuild = by_turns(times, self._rebuild)[0]
         opening, resume = by_turns(times, self._open_floor(None), self._resume)
         floor_middle, replay = by_turns(times, self._open_floor(middle), self._replay)
         with self.read() as log:
             self._check(log)
             again = by_turns(times, lambda: seconds(lambda: self._check(log)))[0]
-        stepped = self._work(self._further, self._warm)
-        return Reading(
-            rebuild=rebuild,
-            opening=opening,
-            middle=floor_middle,
-            resume=resume,
-            replay=replay,
-            again=again,
-            **stepped,
-        )
+        return {
+            "rebuild": rebuild,
+            "opening": opening,
+            "middle": floor_middle,
+            "resume": resume,
+            "replay": replay,
+            "again": again,
+        }
 
     def verify(self) -> float:
         """Seconds to verify the whole session. Raises RuntimeError when that finds a fault."""
@@ -168,8 +165,12 @@ class Kept:
         if not log.read(self._name).steps[self.size // 2 + 1].verify():
             raise RuntimeError(f"step {self.size // 2 + 1} came out otherwise")
 
-    def _work(self, steps: int, warm: int) -> dict[str, float]:
-        news = after(self._steps, warm + steps, self._done)
+    def working(self) -> Generator[None, None, dict[str, float]]:
+        """Some steps, behind a few warm ones, and the floor's appends of the same parts.
+
+        Pauses behind each step, so that sessions of other sizes can have theirs.
+        """
+        news = after(self._steps, self._warm + self._further, self._done)
         self._done += len(news)
         floor = self.place.floor(self._tag)
         floor_took: list[float] = []
@@ -183,10 +184,11 @@ class Kept:
                         floor.append(part)
                         floor_took.append(now() - began)
                     took.append(whole_step(session, parts, clock))
+                    yield
                 seen = ObservationRecorded((TextPart("a single event"),))
                 single = [seconds(lambda: session.append(seen)) for _ in range(7)]
         floor.close()
-        counted = took[warm:]
+        counted = took[self._warm :]
         return {
             # The floor's whole time, not its median: a step pays for its slow commits, too.
             "append": sum(floor_took) / len(floor_took),
@@ -199,3 +201,18 @@ class Kept:
             "commits": sum(one.commits for one in counted) / len(counted),
             "single": median(single),
         }
+
+
+def a_round(sessions: Sequence[Kept]) -> list[Reading]:
+    """Measure all of them once; their steps take turns, for growth is told from one to another."""
+    still = [kept.still() for kept in sessions]
+    stepped: list[dict[str, float]] = [{} for _ in sessions]
+    left = {number: kept.working() for number, kept in enumerate(sessions)}
+    while left:
+        for number, working in list(left.items()):
+            try:
+                next(working)
+            except StopIteration as end:
+                stepped[number] = end.value
+                del left[number]
+    return [Reading(**one, **other) for one, other in zip(still, stepped, strict=True)]

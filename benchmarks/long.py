@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks import children
 from benchmarks.driving import WINDOW
-from benchmarks.kept import Kept, Reading
+from benchmarks.kept import Kept, Reading, a_round
 from benchmarks.measuring import Run, say
 from benchmarks.places import SqlitePlace
 from benchmarks.results import Line, ratio
@@ -39,8 +39,9 @@ def measure(run: Run, place: SqlitePlace, folder: Path) -> list[Line]:
     many: list[Reading] = []
     for turn in range(run.rounds):
         say(f"sqlite: {large.size:,} steps, round {turn + 1} of {run.rounds}")
-        few.append(small.round())
-        many.append(large.round())
+        one, other = a_round([small, large])
+        few.append(one)
+        many.append(other)
     lines = [
         ratio(
             "long",

@@ -67,6 +67,10 @@ class SqlitePlace:
         """The floor with `NORMAL`, which a power cut may undo."""
         return SqliteFloor(str(self._folder / f"{tag}-lax.db"), synchronous="NORMAL")
 
+    def has(self, tag: str) -> bool:
+        """True when that session was recorded already."""
+        return Path(self.url(tag)).exists()
+
     def bytes_of(self, tag: str) -> int:
         """Bytes on disk of a store that is closed."""
         beside = (Path(self.url(tag) + end) for end in ("", "-wal", "-shm"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from benchmarks.driving import NO_WINDOW, WINDOW
-from benchmarks.kept import Kept, Reading
+from benchmarks.kept import Kept, Reading, a_round
 from benchmarks.measuring import Run, say
 from benchmarks.places import Place
 from benchmarks.results import Line, ratio
@@ -32,14 +32,18 @@ def measure(run: Run, place: Place) -> list[Line]:
     return lines
 
 
+def tag(size: int, window: int = WINDOW) -> str:
+    """What a session of that size is called in its place."""
+    return f"{'w' if window else 'n'}{size}"
+
+
 class _Rows:
     def __init__(self, run: Run, place: Place, window: int) -> None:
         self._run = run
         self._place = place
         self._window = window
-        said = "w" if window else "n"
         self._kept = [
-            Kept(place, f"{said}{n}", load(n), window, quick=run.quick) for n in run.sizes
+            Kept(place, tag(n, window), load(n), window, quick=run.quick) for n in run.sizes
         ]
         self._found: dict[int, list[Reading]] = {kept.size: [] for kept in self._kept}
         self._verified: dict[int, list[float]] = {kept.size: [] for kept in self._kept}
@@ -49,8 +53,8 @@ class _Rows:
         rounds = self._run.rounds
         for turn in range(rounds):
             say(f"{self._place.kind}: sessions, round {turn + 1} of {rounds}")
-            for kept in self._kept:
-                self._found[kept.size].append(kept.round())
+            for kept, reading in zip(self._kept, a_round(self._kept), strict=True):
+                self._found[kept.size].append(reading)
                 if self._run.wants("10") and (turn == 0 or self._window):
                     self._opened[kept.size].append(kept.floor_opening())
                     self._verified[kept.size].append(kept.verify())
