@@ -19,6 +19,7 @@ from sawlog.store.directory import SessionRow
 from sawlog.store.envelope import StoredEvent
 from sawlog.store.errors import Damaged, NoSession, StoreError
 from sawlog.store.log import CHUNK, Log
+from sawlog.store.pack import PROVED
 from sawlog.store.packs import Shelf
 
 _EVENTS = (
@@ -28,7 +29,6 @@ _EVENTS = (
 _NEXT = "SELECT min(e.seq) FROM sawlog.events e WHERE e.sid = ? AND e.seq > ?"
 # What is no number is above all numbers in SQLite.
 _LAST = "SELECT max(e.seq) FROM sawlog.events e WHERE e.sid = ? AND e.seq <= 9223372036854775807"
-_LAST_PACKED = "SELECT max(p.last) FROM sawlog.packs p WHERE p.sid = ?"
 _NEXT_PACKED = "SELECT min(p.first) FROM sawlog.packs p WHERE p.sid = ? AND p.first > ?"
 _IDS = "SELECT i.id, e.seq FROM (itself) WHERE i.sid = ? AND i.id IN (*)"
 _BLOB = (
@@ -78,6 +78,10 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return self.broken or self.fault
 
 
+Found = tuple[Place, int, bool]
+"""A place, when it arrived, and whether a pack has proved that it fits the one before it."""
+
+
 class Check:
     """One pass over a session: iterate `places`, then ask `directory`.
 
@@ -125,8 +129,7 @@ class Check:
                 raise
             return self.row.head
         last = found[0] if found else None
-        packed = self._edge(tx, _LAST_PACKED, self.row.sid)
-        return max(last if isinstance(last, int) else self.row.base, packed or 0)
+        return last if isinstance(last, int) else self.row.base
 
     def _edge(self, tx: Transaction, sql: str, *values: int) -> int | None:
         """Where packs of a session begin or end; None: there are none, or it does not read."""
@@ -151,12 +154,12 @@ class Check:
                     end = min(last, self._next(member, end) - 1)
                     found = [_missing(first, end)]
                 self._check_blobs(found)
-                for place, arrival in found:
+                for place, arrival, proved in found:
                     fault = ""
                     if arrival < arrived:
                         fault = "its row does not stand where it arrived"
                     arrived = max(arrived, arrival)
-                    place = self._linked(member, place, damaged_at)
+                    place = self._linked(member, place, damaged_at, proved)
                     if own and place.seq > self.row.head:
                         fault = f"it stands behind event {self.row.head}, the last one known"
                     if fault and not place.fault:
@@ -189,7 +192,7 @@ class Check:
 
     # --- events
 
-    def _fetched(self, member: Member, first: int, last: int) -> list[tuple[Place, int]]:
+    def _fetched(self, member: Member, first: int, last: int) -> list[Found]:
         try:
             with self._log.database.read() as tx:
                 sql = _EVENTS.replace("(arrival)", tx.arrival)
@@ -202,10 +205,10 @@ class Check:
             if not _is_damage(error):
                 raise
             if first == last:
-                return [(Place(seq=first, event=None, broken=str(error)), 0)]
+                return [(Place(seq=first, event=None, broken=str(error)), 0, False)]
             middle = (first + last) // 2
             return [*self._fetched(member, first, middle), *self._fetched(member, middle + 1, last)]
-        places: list[tuple[Place, int]] = []
+        places: list[Found] = []
         by_id = self._by_id(member, found)
         by_id.update((row[5], row[0]) for row in packed)
         # An index out of order gives more than it was asked for.
@@ -215,12 +218,15 @@ class Check:
         for row in there:
             first = _passed(places, broken, first, row[0])
             place, arrived = _place(member, row, dictionary)
+            in_pack = len(row) > 20
+            if row[18] == PROVED and not in_pack:
+                place = msgspec.structs.replace(place, broken="its row names no packing")
             if place.event is not None and not place.fault and by_id.get(place.event.id) != row[0]:
                 place = msgspec.structs.replace(place, fault="its id does not lead to it")
             if row[0] < first:
                 place = msgspec.structs.replace(place, fault="it stands in a row and in a pack")
                 places.pop()
-            places.append((place, arrived))
+            places.append((place, arrived, in_pack and row[0] != row[20]))
             first = row[0] + 1
         if there or broken:
             _passed(places, broken, first, last + 1)
@@ -237,12 +243,15 @@ class Check:
             try:
                 pack = self._shelf.pack(tx, place.number)
                 some = pack.rows(start, end)
+                if pack.session != member.id:
+                    raise Damaged("it is another session's")
             except Damaged as error:
                 broken.append((start, end, str(error)))
                 continue
             arrived = pack.arrived[start - pack.first : end - pack.first + 1]
             found += [
-                (row[0], at, member.sid, None, *row) for row, at in zip(some, arrived, strict=True)
+                (row[0], at, member.sid, None, *row, pack.first)
+                for row, at in zip(some, arrived, strict=True)
             ]
         return found, broken
 
@@ -265,7 +274,7 @@ class Check:
         last = max(self.top, member.last) + 1
         return min(found[0] if found and isinstance(found[0], int) else last, packed or last)
 
-    def _linked(self, member: Member, place: Place, damaged_at: int) -> Place:
+    def _linked(self, member: Member, place: Place, damaged_at: int, proved: bool) -> Place:
         event = place.event
         if event is None:
             self._before = ()
@@ -273,18 +282,21 @@ class Check:
         broken = place.broken
         linked = False
         digests: list[bytes] = []
-        try:
-            head = codec.header(
-                member.id, event.seq, event.id, event.type, event.version, event.flags,
-                event.step, event.source, event.occurred_at, event.recorded_at, event.fence,
-            )  # fmt: skip
-        except (struct.error, UnicodeEncodeError) as error:
-            broken = broken or f"its header cannot be made ({error})"
+        if proved:
+            linked = True
         else:
-            digests = [codec.link(before, head, event.commitment) for before in self._before]
-            linked = event.digest in digests
-            if not linked:
-                broken = broken or "its digest does not follow from the one before it"
+            try:
+                head = codec.header(
+                    member.id, event.seq, event.id, event.type, event.version, event.flags,
+                    event.step, event.source, event.occurred_at, event.recorded_at, event.fence,
+                )  # fmt: skip
+            except (struct.error, UnicodeEncodeError) as error:
+                broken = broken or f"its header cannot be made ({error})"
+            else:
+                digests = [codec.link(before, head, event.commitment) for before in self._before]
+                linked = event.digest in digests
+                if not linked:
+                    broken = broken or "its digest does not follow from the one before it"
         # Where the digest itself is what was damaged, the next event tells.
         self._before = (event.digest, *(each for each in digests if each != event.digest))[:2]
         if not broken and damaged_at:
@@ -299,13 +311,15 @@ class Check:
             self._at_head = self._before
             if linked and member.sid == self.row.sid:
                 self._touched = event.recorded_at
+        if (broken, linked) == (place.broken, place.linked):
+            return place
         return msgspec.structs.replace(place, broken=broken, linked=linked)
 
     # --- blobs
 
-    def _check_blobs(self, places: Sequence[tuple[Place, int]]) -> None:
+    def _check_blobs(self, places: Sequence[Found]) -> None:
         fresh: dict[bytes, None] = {}
-        for place, _ in places:
+        for place, _, _ in places:
             fresh.update((name, None) for name in place.names if name not in self._seen_blobs)
         self._seen_blobs.update(fresh)
         wanted = list(fresh)
@@ -395,7 +409,7 @@ def _not_found(log: Log, listed: Sequence[Row]) -> list[Damaged]:
 
 
 def _place(member: Member, row: Row, dictionary: Dictionary | Lost | None) -> tuple[Place, int]:
-    seq, arrival, sid, key, *columns = row
+    seq, arrival, sid, key, *columns = row[:20]
     arrived = arrival if isinstance(arrival, int) else 0
     if (sid, columns[0]) != (member.sid, seq):
         return Place(seq=seq, event=None, broken="its row names another place"), arrived
@@ -411,7 +425,7 @@ def _place(member: Member, row: Row, dictionary: Dictionary | Lost | None) -> tu
         return Place(seq=seq, event=None, broken="the salt in its row is too short"), 0
     if key is not None:
         fault = "its row names a key, and it is not encrypted"
-    elif event.payload is None and columns[14]:
+    elif event.payload is None and columns[14] > 0:
         fault = "its row names a packing, and its content is erased"
     elif len(columns[13] or b"") % 32:
         fault = "the list of blobs beside it is no list"
@@ -420,16 +434,17 @@ def _place(member: Member, row: Row, dictionary: Dictionary | Lost | None) -> tu
     return Place(seq=seq, event=event, names=names, fault=fault), arrived
 
 
-def _passed(
-    places: list[tuple[Place, int]], broken: list[tuple[int, int, str]], first: int, seq: int
-) -> int:
+def _passed(places: list[Found], broken: list[tuple[int, int, str]], first: int, seq: int) -> int:
     """Note what is missing from `first` on before `seq`; gives the first place not yet told of."""
     while broken and broken[0][0] < seq:
         start, end, why = broken.pop(0)
+        start = max(start, first)  # a pack that does not read may claim what has another place
+        if end < start:
+            continue
         if first < start:
             places.append(_missing(first, start - 1))
         what = why if start == end else f"events {start} to {end} lie in a pack, and {why}"
-        places.append((Place(seq=start, event=None, broken=what, linked=False), 0))
+        places.append((Place(seq=start, event=None, broken=what, linked=False), 0, False))
         first = max(first, end + 1)
     if first < seq:
         places.append(_missing(first, seq - 1))
@@ -445,11 +460,11 @@ def _bytes(value: object) -> bytes:
     return value if isinstance(value, bytes) else b""
 
 
-def _missing(first: int, last: int) -> tuple[Place, int]:
+def _missing(first: int, last: int) -> Found:
     what = "its row is missing"
     if first < last:
         what = f"the rows of events {first} to {last} are missing"
-    return Place(seq=first, event=None, broken=what, linked=False), 0
+    return Place(seq=first, event=None, broken=what, linked=False), 0, False
 
 
 def _is_damage(error: StoreError) -> bool:

@@ -153,6 +153,8 @@ class Database(ABC):
         self.wait = wait
         self.closed = False
         self.dictionaries = Kept()
+        self.schema = SCHEMA
+        """The number of the store's schema; lower only for one that is open for reading."""
         self.packs: Shelf | None = None
         """The packs that were read last; None where the store has none."""
         self._process = os.getpid()
@@ -188,6 +190,13 @@ class Database(ABC):
     @abstractmethod
     def close(self) -> None:
         """Let go of all connections. More than once is once."""
+
+    def shrink(self) -> None:
+        """Give room that is no longer used back to the file system; others wait meanwhile.
+
+        PostgreSQL sees to it by itself, and nothing happens. Raises as `write`.
+        """
+        self._usable(writing=True)
 
     def epoch(self) -> bytes:
         """The random name of this life of the store: a follower's positions hold within one."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from sawlog.store.database import SCHEMA, Database, Transaction, parse_url
+from sawlog.store.database import Database, Transaction, parse_url
 from sawlog.store.sqlitefile import wal_size
 
 
@@ -37,8 +37,9 @@ class Health(msgspec.Struct, frozen=True):
     """What there is to know of a store without reading its events.
 
     Sizes are in bytes; `wal` is what SQLite has not yet moved into the database. `sessions`,
-    `events` and `leases` are the tenant's. `held` are the open writers that delay a follower,
-    `waiting` the events that it does not get meanwhile, of all tenants.
+    `events` and `leases` are the tenant's; `packed` are the events, of all tenants, that lie in
+    packs. `held` are the open writers that delay a follower, `waiting` the events that it does not
+    get meanwhile, of all tenants.
     """
 
     dialect: str
@@ -50,6 +51,7 @@ class Health(msgspec.Struct, frozen=True):
     sessions: int
     events: int
     leases: tuple[LiveLease, ...]
+    packed: int = 0
     held: tuple[OpenWriter, ...] = ()
     waiting: int = 0
 
@@ -73,6 +75,7 @@ _WRITERS = (
     "extract(epoch FROM clock_timestamp() - prepared)::bigint FROM pg_prepared_xacts "
     "ORDER BY 4 DESC"
 )
+_PACKED = "SELECT coalesce(sum(p.last - p.first + 1), 0) FROM sawlog.packs p"
 _WAITING = "SELECT count(*) FROM sawlog.events WHERE xid >= pg_snapshot_xmin(pg_current_snapshot())"
 
 
@@ -88,15 +91,17 @@ def health(database: Database, tenant: str, clock: Callable[[], int]) -> Health:
         if database.dialect == "postgresql":
             server, size, wal = _value(tx, "SHOW server_version"), _value(tx, _SIZE), 0
             held = tuple(OpenWriter(*row) for row in tx.all(_WRITERS))
-            waiting = _value(tx, _WAITING)
+            waiting, packed = _value(tx, _WAITING), 0
         else:
             path = parse_url(database.url)[1]
             server, size, wal = sqlite3.sqlite_version, os.stat(path).st_size, wal_size(path)
             held, waiting = (), 0
+            packed = int(_value(tx, _PACKED)) if tx.shelf is not None else 0
     return Health(
         dialect=database.dialect,
         server=str(server),
-        schema=SCHEMA,  # a store of any other schema does not open
+        schema=database.schema,
+        packed=packed,
         epoch=epoch.hex(),
         size=int(size),
         wal=wal,

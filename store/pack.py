@@ -31,6 +31,9 @@ RUN = 32
 
 ID, SALT, DIGEST = 16, 16, 32
 
+PROVED = -1
+"""The codec of a row whose payload is there as it is and has been found to fit its commitment."""
+
 DENSEST = 40_000
 """No zstd frame gives more bytes than this for each of its own; a damaged one may say so."""
 
@@ -72,7 +75,8 @@ _decode = msgspec.msgpack.Decoder(_Body).decode
 class Pack:
     """The events `first` to `last` of a session, and blobs, as they were packed.
 
-    Events come as the rows that they were, their payloads unpacked. Each call may raise Damaged.
+    Events come as the rows that they were, their payloads unpacked, their commitments worked out
+    (`PROVED`). Each call may raise Damaged.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -186,7 +190,7 @@ class Pack:
             rows.append(
                 (
                     seq, id, type, version, flags, steps[at], source, occurred[at], recorded[at],
-                    fences[at], salt, commitment, digest, body.cites[at] or None, 0, payload,
+                    fences[at], salt, proof, digest, body.cites[at] or None, PROVED, payload,
                 )
             )  # fmt: skip
         if digest != body.marks[DIGEST * run : DIGEST * (run + 1)]:

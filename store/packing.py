@@ -33,8 +33,11 @@ FULL_BYTES = 1 << 20
 """What makes a pack full, about 256 KB packed. Until then it is packed again with what follows."""
 
 LEVEL = 3
-DENSE = 9
-"""How hard zstd tries: as a session grows, and when a store is repacked."""
+"""How hard zstd tries as a session grows."""
+
+DENSE = 12
+DENSER = 2
+"""How hard it tries when a store is repacked, and how many times as much makes a pack full then."""
 
 LARGEST = 1 << 18
 """Bytes of a blob that is still packed with others; a larger one packs as well alone."""
@@ -65,8 +68,8 @@ class _Tail(msgspec.Struct):
 
     start: int
     size: int
-    due_events: int = DUE_EVENTS
-    due_bytes: int = DUE_BYTES
+    due_events: int
+    due_bytes: int
 
 
 class Packer:
@@ -105,7 +108,7 @@ class Packer:
                 start = found[0]
         if len(self._tails) > _REMEMBERED:
             self._tails.clear()
-        tail = self._tails[row.sid] = _Tail(start, 0)
+        tail = self._tails[row.sid] = _Tail(start, 0, DUE_EVENTS, DUE_BYTES)
         return tail
 
 
@@ -115,14 +118,14 @@ def pack(
     keep: int = 1,
     *,
     again: bool = False,
-    told: Callable[[int], None] | None = None,
+    told: Callable[[int, int], object] = lambda done, all: None,
 ) -> None:
     """Pack a session's own events but for the newest `keep`, at least one.
 
     Packs that are full stay as they are; with `again` all are made anew, as dense as zstd can.
-    `told` is told the seq of the last event of each new pack. Ends where somebody else packs the
-    same events. Raises Damaged at what does not read or does not follow, with all before it
-    packed, and what `Database.write` raises.
+    `told` is told, after each, how many of how many events are done. Ends where somebody else
+    packs the same events. Raises Damaged at what does not read or does not follow, with all before
+    it packed, and what `Database.write` raises.
     """
     last = row.head - max(1, keep)
     if database.packs is None or last <= row.base:
@@ -134,7 +137,7 @@ def pack(
         if first > last:
             return
         there = [place for place in there[-1:] if not _is_full(_pack_of(database, place))]
-    making = _Making(database, row, DENSE if again else LEVEL, told)
+    making = _Making(database, row, again, told)
     with suppress(_Raced):
         for place in there:
             making.add_pack(place, _pack_of(database, place))
@@ -150,8 +153,8 @@ def _pack_of(database: Database, place: Place) -> Pack:
         return shelf.pack(tx, place.number)
 
 
-def _is_full(pack: Pack | Gathered) -> bool:
-    return len(pack) >= FULL_EVENTS or pack.size >= FULL_BYTES
+def _is_full(pack: Pack | Gathered, times: int = 1) -> bool:
+    return len(pack) >= times * FULL_EVENTS or pack.size >= times * FULL_BYTES
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -203,12 +206,13 @@ class _Making:
         self,
         database: Database,
         session: SessionRow,
-        level: int,
-        told: Callable[[int], None] | None,
+        dense: bool,
+        told: Callable[[int, int], object],
     ) -> None:
         self._database = database
         self._session = session
-        self._level = level
+        self._level = DENSE if dense else LEVEL
+        self._times = DENSER if dense else 1
         self._told = told
         self._gathered: Gathered | None = None
         self._old: list[Place] = []
@@ -216,7 +220,10 @@ class _Making:
 
     def add_pack(self, place: Place, pack: Pack) -> None:
         """Make a pack anew, or part of a larger one."""
-        if self._gathered is not None and self._gathered.size + pack.size > 2 * FULL_BYTES:
+        if (
+            self._gathered is not None
+            and self._gathered.size + pack.size > 2 * self._times * FULL_BYTES
+        ):
             self.finish()
         gathered = self._begun(pack.first)
         for row, arrived in zip(pack.rows(pack.first, pack.last), pack.arrived, strict=True):
@@ -224,7 +231,7 @@ class _Making:
         for digest, data in pack.blobs():
             gathered.add_text(digest, data)
         self._old.append(place)
-        if _is_full(gathered):
+        if _is_full(gathered, self._times):
             self.finish()
 
     def add_rows(self, events: Sequence[_Event]) -> None:
@@ -235,7 +242,7 @@ class _Making:
             self._rows += 1
             for digest, data in event.texts:
                 gathered.add_text(digest, data)
-            if _is_full(gathered):
+            if _is_full(gathered, self._times):
                 self.finish()
 
     def finish(self) -> None:
@@ -264,8 +271,8 @@ class _Making:
             tx.written += 2 * len(new[-1])
         self._old.clear()
         self._rows = 0
-        if self._told is not None:
-            self._told(gathered.last)
+        base = self._session.base
+        self._told(gathered.last - base, self._session.head - base)
 
     def _begun(self, first: int) -> Gathered:
         if self._gathered is None:

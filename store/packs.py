@@ -26,7 +26,8 @@ CODEC = 1
 MOST_KEPT = 8
 """Packs that a handle keeps at hand, each of one or two megabytes."""
 
-_HEADS_KEPT = 50_000
+_LOOSE_KEPT = 200_000
+"""Beginnings of ids that a handle keeps at hand."""
 
 INSERT = (
     "INSERT INTO sawlog.packs (sid, first, last, first_pos, last_pos, low, high, loose, codec, "
@@ -40,7 +41,12 @@ _READ = (
     "SELECT p.sid, p.first, p.last, p.first_pos, p.last_pos, p.low, p.high, p.loose, p.codec, "
     "p.key, p.data FROM sawlog.packs p WHERE p.pack = ?"
 )
-_IDS = "SELECT p.low, p.high, p.loose FROM sawlog.packs p WHERE p.pack = ?"
+_RISING = (
+    "SELECT p.pack FROM sawlog.packs p WHERE p.sid = ? AND p.high >= ? AND p.low <= ? "
+    "ORDER BY p.last"
+)
+_LOOSE = "SELECT p.pack, p.loose FROM sawlog.packs p WHERE p.sid = ? AND p.last > ? ORDER BY p.last"
+_EDGE = "SELECT max(p.last) FROM sawlog.packs p WHERE p.sid = ?"
 _ARRIVED = (
     "SELECT p.pack, p.first_pos, p.sid, s.id, s.tenant FROM sawlog.packs p "
     "JOIN sawlog.sessions s ON s.sid = p.sid WHERE p.last_pos > ? ORDER BY p.first_pos"
@@ -58,7 +64,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Ids(msgspec.Struct, frozen=True):
-    """What tells which ids a pack may hold.
+    """What tells which ids a pack holds.
 
     `low` and `high` bound those that rise with time (UUIDv7), empty where there are none; `loose`
     are the first bytes of all others, sorted and joined.
@@ -67,20 +73,6 @@ class Ids(msgspec.Struct, frozen=True):
     low: bytes
     high: bytes
     loose: bytes
-
-    def may_hold(self, id: bytes) -> bool:
-        """False when the id is certainly not in the pack."""
-        if _rises(id):
-            return self.low <= id <= self.high
-        start = id[:_SHORT]
-        low, high = 0, len(self.loose) // _SHORT
-        while low < high:
-            middle = (low + high) // 2
-            if self.loose[middle * _SHORT : (middle + 1) * _SHORT] < start:
-                low = middle + 1
-            else:
-                high = middle
-        return self.loose[low * _SHORT : (low + 1) * _SHORT] == start
 
 
 def ids_of(ids: Iterable[bytes]) -> Ids:
@@ -214,7 +206,9 @@ class Shelf(database.Shelf):
 
     def __init__(self) -> None:
         self._packs: dict[int, Pack] = {}
-        self._ids: dict[int, Ids] = {}
+        # By session: the event up to which its packs were looked into, and what they have of ids
+        # that do not rise.
+        self._loose: dict[int, tuple[int, set[bytes]]] = {}
         self._lock = threading.Lock()
 
     def pack(self, tx: Transaction, number: int) -> Pack:
@@ -255,16 +249,20 @@ class Shelf(database.Shelf):
 
     def by_ids(self, tx: Transaction, sid: int, ids: Sequence[bytes]) -> list[Row]:
         """Those of a session's events of these ids that lie in packs, as rows."""
+        rising = [id for id in ids if _rises(id)]
         found: list[Row] = []
-        for place in places(tx, sid, 0, _LAST) if ids else ():
-            may_hold = self._ids_of(tx, place.number).may_hold
-            some = [id for id in ids if may_hold(id)]
-            if some:
-                pack = self.pack(tx, place.number)
-                at = {id: pack.first + number for number, id in enumerate(pack.ids)}
-                for id in some:
-                    if id in at:
-                        found += pack.rows(at[id], at[id])
+        if rising:
+            # An index answers, and for ids of now with nothing.
+            for (number,) in tx.all(_RISING, (sid, min(rising), max(rising))):
+                found += _of_ids(self.pack(tx, number), rising)
+        if len(rising) == len(ids):
+            return found
+        loose = [id for id in ids if not _rises(id)]
+        known = self._known(tx, sid)
+        if any(id[:_SHORT] in known for id in loose):
+            for number, starts in tx.all(_LOOSE, (sid, 0)):
+                if any(id[:_SHORT] in _checked(starts) for id in loose):
+                    found += _of_ids(self.pack(tx, number), loose)
         return found
 
     def arrived(
@@ -291,17 +289,31 @@ class Shelf(database.Shelf):
         found.sort(key=_place)
         return found[:limit]
 
-    def _ids_of(self, tx: Transaction, number: int) -> Ids:
-        ids = self._ids.get(number)
-        if ids is None:
-            row = tx.one(_IDS, (number,))
-            if row is None or tuple(map(type, row)) != (bytes, bytes, bytes):
-                raise Damaged(f"the row of pack {number} does not hold what belongs there")
-            ids = Ids(*row)
-            if len(self._ids) > _HEADS_KEPT:
-                self._ids.clear()
-            self._ids[number] = ids
-        return ids
+    def _known(self, tx: Transaction, sid: int) -> set[bytes]:
+        """How those ids of a session begin that lie in packs and do not rise."""
+        upto, known = self._loose.get(sid, (0, set[bytes]()))
+        edge = tx.one(_EDGE, (sid,))
+        if edge is None or edge[0] in (None, upto):
+            return known
+        for _, starts in tx.all(_LOOSE, (sid, upto)):
+            _checked(starts)
+            known.update(starts[at : at + _SHORT] for at in range(0, len(starts), _SHORT))
+        with self._lock:
+            if sum(len(each) for _, each in self._loose.values()) > _LOOSE_KEPT:
+                self._loose.clear()
+            self._loose[sid] = edge[0], known
+        return known
+
+
+def _checked(starts: object) -> bytes:
+    if not isinstance(starts, bytes):
+        raise Damaged("the row of a pack does not hold what belongs there")
+    return starts
+
+
+def _of_ids(pack: Pack, ids: Sequence[bytes]) -> list[Row]:
+    at = {id: seq for seq, id in enumerate(pack.ids, pack.first)}
+    return [row for id in ids if id in at for row in pack.rows(at[id], at[id])]
 
 
 _LAST = 2**63 - 1

@@ -13,6 +13,7 @@ from sawlog.store.database import Row, Transaction
 from sawlog.store.dictionary import Dictionary, Lost
 from sawlog.store.envelope import StoredEvent
 from sawlog.store.errors import Damaged
+from sawlog.store.pack import PROVED
 
 # `e` is the events table.
 COLUMNS = (
@@ -51,6 +52,11 @@ _SHAPES = frozenset(
     for cites in (bytes, _NONE)
     for contents in ((bytes, _NONE, bytes), (_NONE, bytes, _NONE))
 )
+_PROVED = frozenset(
+    (*_HEAD, *contents[:2], bytes, cites, int, contents[2])
+    for cites in (bytes, _NONE)
+    for contents in ((bytes, bytes, bytes), (_NONE, bytes, _NONE))
+)
 
 
 class StoredRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,10 +70,10 @@ class StoredRow(msgspec.Struct, frozen=True, kw_only=True):
 
 def event_of(row: Row, session: bytes, dictionary: Dictionary | Lost | None = None) -> StoredEvent:
     """The event that a row holds. Raises Damaged, naming session and seq, for a broken row."""
-    if tuple(map(type, row)) not in _SHAPES:
-        raise damaged(session, row[0], "its row does not hold what belongs there")
     salt, commitment, codec, payload = row[10], row[11], row[14], row[15]
-    if payload is not None:
+    if tuple(map(type, row)) not in (_PROVED if codec == PROVED else _SHAPES):
+        raise damaged(session, row[0], "its row does not hold what belongs there")
+    if payload is not None and codec != PROVED:
         if codec:
             try:
                 payload = blobs.unpack(codec, payload, dictionary=dictionary)

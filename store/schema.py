@@ -164,6 +164,7 @@ def tables(dialect: str) -> MetaData:
             sqlite_autoincrement=True,
         )
         Index("packs_seq", packs.c.sid, packs.c.last, packs.c.first, unique=True)
+        Index("packs_ids", packs.c.sid, packs.c.high, packs.c.low)
         Index("packs_order", packs.c.last_pos, packs.c.first_pos, packs.c.sid)
     Index("blobs_digest", blobs.c.sid, blobs.c.digest, unique=True)
     Index(

@@ -18,7 +18,15 @@ from sawlog.store.database import READABLE, SCHEMA, Database, Transaction, Value
 from sawlog.store.errors import NoStore, OldSchema
 from sawlog.store.packs import Shelf
 from sawlog.store.sidelock import SideLock
-from sawlog.store.sqlitefile import APPLICATION_ID, Reader, connect, identify, named, patiently
+from sawlog.store.sqlitefile import (
+    APPLICATION_ID,
+    Reader,
+    connect,
+    connect_to_write,
+    identify,
+    named,
+    patiently,
+)
 from sawlog.store.sqlitetransaction import SqliteTransaction
 from sawlog.store.sqlitewriter import Turn, Writing, sqlalchemy_on
 
@@ -92,6 +100,21 @@ class SqliteDatabase(Database):
         finally:
             self._writing.give_back()
 
+    def shrink(self) -> None:
+        """Write the file anew without its empty pages."""
+        self._usable(writing=True)
+        side = SideLock(f"{self.path}-lock")
+        raw = connect_to_write(self.path, self.url, self.wait, side)
+        try:
+            with side.exclusive(self.wait):
+                patiently(lambda: raw.execute("VACUUM"), self.url, self.wait)
+                patiently(lambda: raw.execute("PRAGMA wal_checkpoint(TRUNCATE)"), self.url, 1.0)
+        except sqlite3.Error as error:
+            raise named(error, self.url) from error
+        finally:
+            raw.close()
+            side.close()
+
     def close(self) -> None:
         """Close all connections; a writing one moves the WAL into the database first."""
         self.closed = True
@@ -124,7 +147,9 @@ def open_sqlite(path: str, *, create: bool, read_only: bool, wait: float) -> Sql
             from sawlog.migrations import upgrade
 
             upgrade(path, wait=wait)
-    return SqliteDatabase(path, read_only=read_only, wait=wait)
+    database = SqliteDatabase(path, read_only=read_only, wait=wait)
+    database.schema = found if read_only and found else SCHEMA
+    return database
 
 
 class _SqliteChange:

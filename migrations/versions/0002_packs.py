@@ -26,6 +26,7 @@ CREATE TABLE packs (
 )
 """,
     "CREATE UNIQUE INDEX packs_seq ON packs (sid, last, first)",
+    "CREATE INDEX packs_ids ON packs (sid, high, low)",
     "CREATE INDEX packs_order ON packs (last_pos, first_pos, sid)",
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Unpack, overload
 
@@ -286,6 +287,29 @@ class AgentLog:
         """
         mine = self.store.tenant if tenant else None
         return follow(self.store.database, position, tenant=mine, wait=wait)
+
+    def repack(
+        self,
+        text: str | None = None,
+        *,
+        shrink: bool = False,
+        progress: Callable[[str, int, int], None] = lambda name, done, all: None,
+    ) -> None:
+        """Pack all old events of a session, or of each of the tenant's, as densely as can be.
+
+        Nothing that can be read changes, and others may go on writing. With `shrink` the file is
+        written anew without the room that this made, and others wait for it. `progress` is told a
+        session's name and how many of how many events are done. PostgreSQL has no packs, and
+        nothing happens. Raises NoSession, Damaged where a session does not read, and what an
+        append raises.
+        """
+        from sawlog.store.packing import pack
+
+        for row in self.sessions() if text is None else [self.find(text)]:
+            tell = partial(progress, row.name or row.id.hex())
+            pack(self.store.database, row, again=True, told=tell)
+        if shrink:
+            self.store.database.shrink()
 
     def inject(
         self,

@@ -20,6 +20,7 @@ from sawlog.store.database import SCHEMA, open_database
 from sawlog.store.errors import StoreError
 from sawlog.store.exchange import lines_of, load
 from sawlog.store.log import Log
+from sawlog.store.packing import pack
 from tests.store.stores import REGISTRY, deed, made
 
 BATCH = 3
@@ -127,6 +128,16 @@ def take_in(url: str, file: str, statement: int, acknowledge: Connection) -> Non
     with made(url) as database, open(file, "rb") as lines:
         load(Log(database, registry=REGISTRY), lines_of(lines))
     acknowledge.send(statements.count)
+
+
+def pack_away(url: str, statement: int, acknowledge: Connection) -> None:
+    """Pack all of the session `s` but its newest event."""
+    statements = Statements()
+    with open_database(url) as database:
+        row = Log(database, registry=REGISTRY).session("s")
+        statements.start(statement)
+        pack(database, row)
+        acknowledge.send(statements.count)
 
 
 def outgrow(url: str, room: int, acknowledge: Connection) -> None:

@@ -60,6 +60,7 @@ _VERBS: dict[str, tuple[str, str, str]] = {
     "proxy": ("proxy", "proxy", "Pass requests to models on, and record what was said."),
     "profiles": ("profiles", "profiles", "List what model families demand and allow, or show one."),
     "migrate": ("exchange", "migrate", "Make or upgrade the tables of a store."),
+    "repack": ("repack", "repack", "Pack the old events of sessions more densely."),
     "doctor": ("doctor", "doctor", "Look the store and the installation over."),
     "eval": ("evaluate", "app", "Run a published lab, compare policies."),
 }

@@ -132,6 +132,8 @@ def _print_store(url: str, found: Health) -> None:
         ("size", _size(found.size) + (f", and {_size(found.wal)} of WAL" if found.wal else "")),
         ("sessions", f"{found.sessions:,} with {found.events:,} events"),
     ]
+    if found.packed:
+        rows.append(("packed", f"{found.packed:,} events"))
     rows += [("driven", f"{one.session} by {visible(one.owner)}") for one in found.leases]
     rows += [
         ("writer", f"process {one.process} {visible(one.application)}, {one.seconds} s")

@@ -374,10 +374,12 @@ def migrate(context: typer.Context, as_json: Json = False) -> None:
 
     chosen = place.settings(context)
     before, after = SCHEMA, SCHEMA
-    try:
+    found = 0
+    with contextlib.suppress(NoStore, OldSchema):
         # What is up to date is seen without the migrations, which are slow to load.
-        open_database(chosen.url, create=False, read_only=True).close()
-    except (NoStore, OldSchema):
+        with open_database(chosen.url, create=False, read_only=True) as database:
+            found = database.schema
+    if found != SCHEMA:
         from sawlog.migrations import upgrade
 
         if not chosen.store:
