@@ -94,7 +94,7 @@ class Check:
         self._log = log
         # As they are in the store now, not as the handle once read them.
         self._kept = Kept()
-        self._shelf = Shelf()
+        self._shelf = Shelf(whole=True)
         id = session if isinstance(session, bytes) else session.id
         with log.database.read() as tx:
             found = tx.one(directory.BY_ID, (log.tenant, id))

@@ -46,6 +46,10 @@ class Shelf(Protocol):
         """Those of a session's events of these seqs that lie here."""
         ...
 
+    def digest_at(self, tx: Transaction, sid: int, seq: int) -> bytes | None:
+        """The chain's digest at an event of a session that lies here; None: it does not."""
+        ...
+
     def by_ids(self, tx: Transaction, sid: int, ids: Sequence[bytes]) -> list[Row]:
         """Those of a session's events of these ids that lie here."""
         ...

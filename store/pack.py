@@ -148,6 +148,20 @@ class Pack:
             found += rows[max(0, start - at) : end - at]
         return found
 
+    def digests(self, *, all: bool = False) -> list[bytes]:
+        """The chain's digest at each event; empty but for the last of each run, unless `all`."""
+        marks = self._body.marks
+        if all:
+            return [row[12] for row in self.rows(self.first, self.last)]
+        found: list[bytes] = []
+        whole = self.count // RUN
+        for at in range(0, whole * DIGEST, DIGEST):
+            found += [b""] * (RUN - 1)
+            found.append(marks[at : at + DIGEST])
+        if self.count % RUN:
+            found += [row[12] for row in self._run(whole)]
+        return found
+
     def blob(self, digest: bytes) -> bytes | None:
         """The raw bytes of a blob that lies within; None for any other."""
         return self._texts.get(digest)
@@ -267,6 +281,31 @@ class Gathered:
         self._cites.append(cites or b"")
         self._payloads.append(payload or b"")
         self.size += len(payload or b"")
+
+    def add_pack(self, pack: Pack) -> None:
+        """Add the events of a pack that follows, and its blobs, as the pack proves them.
+
+        Raises Damaged for one that does not follow.
+        """
+        before = len(self.ids)
+        if (pack.session, pack.first, pack.before) != (
+            self.session, self.first + before, self.digest
+        ):  # fmt: skip
+            raise Damaged(f"a pack of session {self.session.hex()} does not follow")
+        body = pack._body
+        self.digests += pack.digests(all=before % RUN != 0)
+        self.digest = self.digests[-1]
+        self.ids += pack.ids
+        self._salts += [body.salts[at : at + SALT] for at in range(0, len(body.salts), SALT)]
+        kinds = [self._kinds.setdefault(kind, len(self._kinds)) for kind in body.kinds]
+        self._kind += [kinds[kind] for kind in body.kind]
+        for column, numbers in zip(self._columns, pack._columns, strict=True):
+            column += numbers
+        self._cites += body.cites
+        self._payloads += body.payloads
+        self._erased += [(before + at, commitment) for at, commitment in body.erased]
+        self.texts.update(body.texts)
+        self.size += pack.size
 
     def add_text(self, digest: bytes, data: bytes) -> None:
         """Add a blob."""

@@ -179,9 +179,10 @@ def _rows_of(
             texts = _texts(tx, database, session, columns)
         out: list[_Event] = []
         for row, each in zip(found, columns, strict=True):
-            event = rows.event_of(each, session.id, dictionary)
-            plain = (*each[:14], 0, event.payload)
-            own = [(cited, texts.pop(cited)) for cited in rows.cites_of(each) if cited in texts]
+            plain = rows.plain(each, session.id, dictionary)
+            own: list[tuple[bytes, bytes]] = []
+            if each[13] and texts:
+                own = [(cited, texts.pop(cited)) for cited in rows.cites_of(each) if cited in texts]
             out.append(_Event(plain, row[0], own))
         yield out
 
@@ -217,6 +218,7 @@ class _Making:
         self._gathered: Gathered | None = None
         self._old: list[Place] = []
         self._rows = 0
+        self._end = b""
 
     def add_pack(self, place: Place, pack: Pack) -> None:
         """Make a pack anew, or part of a larger one."""
@@ -225,11 +227,8 @@ class _Making:
             and self._gathered.size + pack.size > 2 * self._times * FULL_BYTES
         ):
             self.finish()
-        gathered = self._begun(pack.first)
-        for row, arrived in zip(pack.rows(pack.first, pack.last), pack.arrived, strict=True):
-            gathered.add(row, arrived)
-        for digest, data in pack.blobs():
-            gathered.add_text(digest, data)
+        gathered = self._gathered or self._begun(pack.first, pack.before)
+        gathered.add_pack(pack)
         self._old.append(place)
         if _is_full(gathered, self._times):
             self.finish()
@@ -237,7 +236,7 @@ class _Making:
     def add_rows(self, events: Sequence[_Event]) -> None:
         """Pack events that have rows."""
         for event in events:
-            gathered = self._begun(event.row[0])
+            gathered = self._gathered or self._begun(event.row[0])
             gathered.add(event.row, event.arrived)
             self._rows += 1
             for digest, data in event.texts:
@@ -271,14 +270,16 @@ class _Making:
             tx.written += 2 * len(new[-1])
         self._old.clear()
         self._rows = 0
+        self._end = gathered.digest
         base = self._session.base
         self._told(gathered.last - base, self._session.head - base)
 
-    def _begun(self, first: int) -> Gathered:
-        if self._gathered is None:
+    def _begun(self, first: int, before: bytes = b"") -> Gathered:
+        before = before or self._end
+        if not before:
             with self._database.read() as tx:
                 before = _digest_before(tx, self._session, first)
-            self._gathered = Gathered(self._session.id, first, before)
+        self._gathered = Gathered(self._session.id, first, before)
         return self._gathered
 
 

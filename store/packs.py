@@ -30,15 +30,15 @@ _LOOSE_KEPT = 200_000
 """Beginnings of ids that a handle keeps at hand."""
 
 INSERT = (
-    "INSERT INTO sawlog.packs (sid, first, last, first_pos, last_pos, low, high, loose, codec, "
-    "data) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO sawlog.packs (sid, first, last, digest, first_pos, last_pos, low, high, loose, "
+    "codec, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _HEADS = (
     "SELECT p.pack, p.first, p.last FROM sawlog.packs p "
     "WHERE p.sid = ? AND p.last >= ? AND p.first <= ? ORDER BY p.last"
 )
 _READ = (
-    "SELECT p.sid, p.first, p.last, p.first_pos, p.last_pos, p.low, p.high, p.loose, p.codec, "
+    "SELECT p.first, p.last, p.digest, p.first_pos, p.last_pos, p.low, p.high, p.loose, p.codec, "
     "p.key, p.data FROM sawlog.packs p WHERE p.pack = ?"
 )
 _RISING = (
@@ -46,6 +46,7 @@ _RISING = (
     "ORDER BY p.last"
 )
 _LOOSE = "SELECT p.pack, p.loose FROM sawlog.packs p WHERE p.sid = ? AND p.last > ? ORDER BY p.last"
+_DIGEST = "SELECT p.digest FROM sawlog.packs p WHERE p.sid = ? AND p.last = ?"
 _EDGE = "SELECT max(p.last) FROM sawlog.packs p WHERE p.sid = ?"
 _ARRIVED = (
     "SELECT p.pack, p.first_pos, p.sid, s.id, s.tenant FROM sawlog.packs p "
@@ -99,6 +100,7 @@ def row_of(sid: int, gathered: Gathered, level: int) -> tuple[Any, ...]:
         sid,
         gathered.first,
         gathered.last,
+        gathered.digest,
         min(gathered.arrived),
         max(gathered.arrived),
         ids.low,
@@ -126,8 +128,8 @@ def places(tx: Transaction, sid: int, first: int, last: int) -> list[Place]:
     return [Place(*row) for row in found]
 
 
-def read(tx: Transaction, number: int) -> Pack:
-    """A pack as the store holds it now, all of its row compared with what lies within.
+def read(tx: Transaction, number: int, whole: bool = False) -> Pack:
+    """A pack as the store holds it now; with `whole` all of its row is compared with it.
 
     Raises Damaged.
     """
@@ -143,13 +145,16 @@ def read(tx: Transaction, number: int) -> Pack:
             "if a newer one wrote it, upgrade"
         )
     pack = Pack(data)
-    ids = ids_of(pack.ids)
-    within = (
-        pack.first, pack.last, min(pack.arrived), max(pack.arrived), ids.low, ids.high, ids.loose
-    )  # fmt: skip
-    if row[1:8] != within:
+    if row[:2] != (pack.first, pack.last) or (whole and row[2:8] != _told_of(pack)):
         raise Damaged(f"the row of pack {number} does not say what lies within")
     return pack
+
+
+def _told_of(pack: Pack) -> Row:
+    """What a pack's row repeats of it, beside its first and last event."""
+    ids = ids_of(pack.ids)
+    digest = pack.digests()[-1]
+    return digest, min(pack.arrived), max(pack.arrived), ids.low, ids.high, ids.loose
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -201,10 +206,12 @@ def of_blob(tx: Transaction, row: Row, shelf: Shelf | None = None) -> Pack | Non
 class Shelf(database.Shelf):
     """The packs that a handle has read last. Threads may share it.
 
-    A number is never given again, and what a pack holds never changes.
+    A number is never given again, and what a pack holds never changes. With `whole`, all that a
+    pack's row says is compared with the pack.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, whole: bool = False) -> None:
+        self._whole = whole
         self._packs: dict[int, Pack] = {}
         # By session: the event up to which its packs were looked into, and what they have of ids
         # that do not rise.
@@ -218,7 +225,7 @@ class Shelf(database.Shelf):
             if pack is not None:
                 self._packs[number] = pack  # used last
                 return pack
-        pack = read(tx, number)
+        pack = read(tx, number, self._whole)
         with self._lock:
             self._packs[number] = pack
             while len(self._packs) > MOST_KEPT:
@@ -246,6 +253,14 @@ class Shelf(database.Shelf):
                 for seq in some:
                     found += pack.rows(seq, seq)
         return found
+
+    def digest_at(self, tx: Transaction, sid: int, seq: int) -> bytes | None:
+        """The chain's digest at an event of a session that lies in a pack; None: in none."""
+        found = tx.one(_DIGEST, (sid, seq))
+        if found is not None:
+            return found[0] if isinstance(found[0], bytes) else b""
+        packed = self.rows(tx, sid, seq, seq)
+        return packed[0][12] if packed else None
 
     def by_ids(self, tx: Transaction, sid: int, ids: Sequence[bytes]) -> list[Row]:
         """Those of a session's events of these ids that lie in packs, as rows."""

@@ -98,6 +98,19 @@ def event_of(row: Row, session: bytes, dictionary: Dictionary | Lost | None = No
     )
 
 
+def plain(row: Row, session: bytes, dictionary: Dictionary | Lost | None = None) -> Row:
+    """A row with its payload unpacked. Raises Damaged, naming session and seq."""
+    if tuple(map(type, row)) not in _SHAPES:
+        raise damaged(session, row[0], "its row does not hold what belongs there")
+    if not row[14] or row[15] is None:
+        return row
+    try:
+        payload = blobs.unpack(row[14], row[15], dictionary=dictionary)
+    except Damaged as error:
+        raise damaged(session, row[0], str(error)) from error
+    return (*row[:14], 0, payload)
+
+
 def cites_of(row: Row) -> tuple[bytes, ...]:
     """The digests of the blobs that the row's event cites."""
     joined: bytes = row[13] or b""
@@ -169,8 +182,7 @@ def digest_at(tx: Transaction, sid: int, seq: int) -> bytes | None:
     """The chain's digest at an event that a session has itself; None where it has none there."""
     found = tx.one(_DIGEST, (sid, seq))
     if found is None and tx.shelf is not None:
-        packed = tx.shelf.rows(tx, sid, seq, seq)
-        return packed[0][12] if packed else None
+        return tx.shelf.digest_at(tx, sid, seq)
     return found[0] if found is not None else None
 
 

@@ -153,6 +153,7 @@ def tables(dialect: str) -> MetaData:
             Column("sid", BigInteger, nullable=False),
             Column("first", BigInteger, nullable=False),
             Column("last", BigInteger, nullable=False),
+            Column("digest", LargeBinary, nullable=False),
             Column("first_pos", BigInteger, nullable=False),
             Column("last_pos", BigInteger, nullable=False),
             Column("low", LargeBinary, nullable=False),

@@ -15,6 +15,7 @@ CREATE TABLE packs (
     sid BIGINT NOT NULL,
     first BIGINT NOT NULL,
     last BIGINT NOT NULL,
+    digest BLOB NOT NULL,
     first_pos BIGINT NOT NULL,
     last_pos BIGINT NOT NULL,
     low BLOB NOT NULL,

@@ -113,6 +113,10 @@ def test_what_is_packed_comes_back(
         gathered.add_text(name, data)
     data = gathered.packed(3)
     pack = Pack(data)
+    joined = Gathered(session, first, before)
+    joined.add_pack(pack)
+    assert Pack(joined.packed(3)).rows(pack.first, pack.last) == wanted
+    assert pack.digests(all=True) == [row[12] for row in wanted]
     assert pack.rows(pack.first, pack.last) == wanted
     assert pack.arrived == [event[-1] for event in events]
     assert dict(pack.blobs()) == texts and pack.ids == [event[0] for event in events]
@@ -385,7 +389,7 @@ def stored(path: Path, log: Log) -> Path:
 @pytest.mark.parametrize(
     "column",
     [
-        *("pack", "sid", "first", "last", "first_pos", "last_pos"),
+        *("pack", "sid", "first", "last", "digest", "first_pos", "last_pos"),
         *("low", "high", "loose", "codec", "key", "data"),
     ],
 )
@@ -394,7 +398,7 @@ def test_a_bit_in_a_pack_is_named_and_never_read_as_content(
 ) -> None:
     copy = tmp_path / "copy.db"
     with closing(sqlite3.connect(stored)) as raw:
-        assert len(columns(raw, "packs")) == 12
+        assert len(columns(raw, "packs")) == 13
         rowid, value, last = raw.execute(
             f"SELECT rowid, {column}, last FROM packs WHERE sid = 1 ORDER BY last DESC LIMIT 1"
         ).fetchone()
