@@ -190,7 +190,7 @@ def test_doctor_tells_the_store_and_the_installation(store: str) -> None:
     assert done.code == 0
     facts = done.json
     assert facts["store"]["dialect"] in ("sqlite", "postgresql")
-    assert facts["store"]["schema"] == 1
+    assert facts["store"]["schema"] == 2
     assert facts["store"]["sessions"] == 1
     assert facts["store"]["events"] == sawlog("--store", store, "ls", "--json").json[0]["head"]
     assert facts["store"]["size"] > 10_000
