@@ -38,7 +38,7 @@ from sawlog.store.events.conversation import (
     ToolRequested,
 )
 from sawlog.store.events.world import ObservationRecorded, ToolsChanged
-from sawlog.store.text import Text, TextObject
+from sawlog.store.text import Text
 
 Form = Callable[[Ref, Contents, Entry | None], Entry]
 
@@ -74,8 +74,8 @@ def _as_is(ref: Ref, contents: Contents, before: Entry | None, *, preview: bool)
     read = _reader(contents, preview)
     match content:
         case ToolRequested():
-            entry = Entry(
-                first=False,
+            return Entry(
+                first=_begins("call", event, before, opens=False),
                 section=ref.section,
                 kind="call",
                 authority="assistant",
@@ -86,11 +86,18 @@ def _as_is(ref: Ref, contents: Contents, before: Entry | None, *, preview: bool)
                 call_id=read(content.call_id),
                 call_kind=content.kind,
                 namespace=read(content.namespace),
+                step=event.step,
             )
-            return _joined(entry, event, before, opens=False)
         case ToolFinished():
-            return _result(ref, content, contents, read)
+            return _result(ref, content, contents, preview)
         case MessageAssistant():
+            part = content.parts[ref.part - 1]
+            if isinstance(part, TextPart):  # as nearly all are
+                first = _begins("assistant", event, before, opens=ref.part == 1)
+                return Entry(
+                    first, ref.section, "assistant", "assistant", "trusted", "", "",
+                    read(part.text), step=event.step, digest=_digest(part.text, preview),
+                )  # fmt: skip
             entry = _part(ref, content.parts, "assistant", "assistant", "trusted", contents, read)
             return _joined(entry, event, before, opens=ref.part == 1)
         case MessageUser():
@@ -121,11 +128,18 @@ def _as_is(ref: Ref, contents: Contents, before: Entry | None, *, preview: bool)
 
 def _reader(contents: Contents, preview: bool) -> Callable[[Text], str]:
     def read(text: Text) -> str:
-        if preview and isinstance(text, TextObject) and text.is_preview:
+        if isinstance(text, str):  # as most are
+            return text
+        if preview and text.is_preview:
             return preview_of(text)
         return text_of(text, contents)
 
     return read
+
+
+def _digest(text: Text, preview: bool) -> str:
+    """The digest of a text that is shown as it is, where the log names it by that."""
+    return "" if isinstance(text, str) or (preview and text.is_preview) else text.blob
 
 
 def _standing(event: Event, role: str) -> tuple[str, str]:
@@ -140,21 +154,31 @@ def _standing(event: Event, role: str) -> tuple[str, str]:
 
 def _joined(entry: Entry, event: Event, before: Entry | None, *, opens: bool) -> Entry:
     """The entry of a reply with its step; it opens a message unless the one before is of it."""
-    if event.step:
-        first = before is None or before.step != event.step or before.authority != "assistant"
-    elif opens:
-        first = True
-    else:
-        first = before is None or before.authority != "assistant" or before.step != 0
-        if entry.kind != "call":
-            first = False
+    first = _begins(entry.kind, event, before, opens=opens)
     return replace(entry, first=first, step=event.step)
 
 
-def _result(
-    ref: Ref, content: ToolFinished, contents: Contents, read: Callable[[Text], str]
-) -> Entry:
+def _begins(kind: str, event: Event, before: Entry | None, *, opens: bool) -> bool:
+    """True of an entry of a reply that opens a message."""
+    if event.step:
+        return before is None or before.step != event.step or before.authority != "assistant"
+    if opens:
+        return True
+    if kind != "call":
+        return False
+    return before is None or before.authority != "assistant" or before.step != 0
+
+
+def _result(ref: Ref, content: ToolFinished, contents: Contents, preview: bool) -> Entry:
+    read = _reader(contents, preview)
     parts: tuple[Part, ...] = content.parts or (TextPart(""),)
+    part = parts[ref.part - 1]
+    if isinstance(part, TextPart):
+        return Entry(
+            ref.part == 1, ref.section, "result", "tool", "untrusted", content.status,
+            read(content.name), read(part.text), read(content.call_id),
+            digest=_digest(part.text, preview),
+        )  # fmt: skip
     entry = _part(ref, parts, "result", "tool", "untrusted", contents, read)
     name = entry.name if entry.part == "media" else read(content.name)
     return replace(entry, status=content.status, name=name, call_id=read(content.call_id))
@@ -288,7 +312,7 @@ def _reason(event: Event, contents: Contents) -> str:
 def _late(ref: Ref, contents: Contents, before: Entry | None) -> Entry:
     content = contents.event(ref.seq).content
     assert isinstance(content, ToolFinished)
-    entry = _result(ref, content, contents, _reader(contents, True))
+    entry = _result(ref, content, contents, preview=True)
     call = dict(ref.args).get("call")
     asked = contents.event(call).content if isinstance(call, int) else None
     name = text_of(asked.name, contents) if isinstance(asked, ToolRequested) else entry.name
@@ -302,7 +326,7 @@ def _late(ref: Ref, contents: Contents, before: Entry | None) -> Entry:
     if len(arguments) > 300:
         arguments = arguments[:300] + "…"
     text = f"The result of the earlier call {name} with {arguments} has arrived:\n{entry.text}"
-    return replace(entry, text=text)
+    return replace(entry, text=text, digest="")
 
 
 def _stub(ref: Ref, contents: Contents, before: Entry | None) -> Entry:

@@ -23,7 +23,11 @@ def _utf8_quarter(entry: Entry) -> int:
     """
     if entry.part == "media":
         return MEDIUM + FRAME
-    size = _bytes(entry.text) + _bytes(entry.name) + _bytes(entry.call_id)
+    text, name, call_id = entry.text, entry.name, entry.call_id
+    if text.isascii() and name.isascii() and call_id.isascii():  # as most are
+        size = len(text) + len(name) + len(call_id)
+    else:
+        size = _bytes(text) + _bytes(name) + _bytes(call_id)
     return (size + 3) // 4 + FRAME
 
 

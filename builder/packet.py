@@ -13,7 +13,7 @@ from functools import lru_cache
 import msgspec
 
 from sawlog.store.events.base import Named
-from sawlog.store.text import LIMIT, raw_bytes
+from sawlog.store.text import LIMIT
 
 
 class Binding(msgspec.Struct, frozen=True):
@@ -63,6 +63,8 @@ class Entry(msgspec.Struct, frozen=True):
     readable: str = ""
     data: bytes | None = None
     step: int = 0
+    digest: str = ""
+    """SHA-256 of the text's raw bytes in hex, where it came from a blob, whose name that is."""
     made: Binding | None = None
     """What a bound item is bound to that is not of a step's reply; else the step says it."""
 
@@ -112,10 +114,13 @@ class Header(msgspec.Struct, frozen=True):
 
 def entry_bytes(entry: Entry) -> bytes:
     """The bytes of an entry in the semantic digest: eight fields, each with a 4-byte length."""
-    text = raw_bytes(entry.text)
-    if len(text) > LIMIT:
-        text = b"sha256:" + hashlib.sha256(text).hexdigest().encode()
-    name = raw_bytes(entry.name)
+    if entry.digest and len(entry.text) > LIMIT:
+        text = b"sha256:" + entry.digest.encode()
+    else:
+        text = entry.text.encode("utf-8", "surrogatepass")
+        if len(text) > LIMIT:
+            text = b"sha256:" + hashlib.sha256(text).hexdigest().encode()
+    name = entry.name.encode("utf-8", "surrogatepass")
     standing = _standing(
         entry.first, entry.section, entry.kind, entry.authority, entry.trust, entry.status
     )

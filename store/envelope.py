@@ -88,3 +88,35 @@ class StoredEvent(msgspec.Struct, frozen=True, kw_only=True):
     def ignorable(self) -> bool:
         """True when a fold that does not know the type may pass over it."""
         return bool(self.flags & IGNORABLE)
+
+
+class Unproved(msgspec.Struct, frozen=True, gc=False):
+    """A stored event as far as its content goes, without what proves its place in the chain.
+
+    `payload` is None when it was erased. `cites` are the digests of the blobs that came with it or
+    that it names, joined.
+    """
+
+    seq: int
+    id: bytes
+    type: str
+    version: int
+    flags: int
+    step: int
+    source: str
+    occurred_at: int
+    payload: bytes | None
+    cites: bytes
+
+    @classmethod
+    def of(cls, stored: StoredEvent, cites: tuple[bytes, ...]) -> Unproved:
+        """The same of an event that was read with its proof."""
+        return cls(
+            stored.seq, stored.id, stored.type, stored.version, stored.flags, stored.step,
+            stored.source, stored.occurred_at, stored.payload, b"".join(cites),
+        )  # fmt: skip
+
+    @property
+    def ignorable(self) -> bool:
+        """True when a fold that does not know the type may pass over it."""
+        return bool(self.flags & IGNORABLE)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from sawlog.store.envelope import StoredEvent
+from sawlog.store.envelope import StoredEvent, Unproved
 from sawlog.store.events.registry import Content, Registry
 
 
-class Event(msgspec.Struct, frozen=True):
+class Event(msgspec.Struct, frozen=True, gc=False):
     """A decoded event. `id` is 32 hex digits; times are microseconds UTC.
 
     `content` is the payload in its type's newest version, or Unknown, or Erased. `shown` says
@@ -29,7 +29,7 @@ class Event(msgspec.Struct, frozen=True):
     resumes: object = None
 
 
-def decoded(stored: StoredEvent, registry: Registry) -> Event:
+def decoded(stored: StoredEvent | Unproved, registry: Registry) -> Event:
     """The event that stored bytes say. Raises Damaged when they do not read."""
     return Event(
         seq=stored.seq,

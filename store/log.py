@@ -11,12 +11,12 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from sawlog.store import dictionaries, directory, rows, snapshots
+from sawlog.store import dictionaries, directory, rows, snapshots, unproved
 from sawlog.store.append import Appended, Appender, Build
 from sawlog.store.codec import genesis
 from sawlog.store.database import Database, Transaction
 from sawlog.store.directory import SessionRow
-from sawlog.store.envelope import NewEvent, StoredEvent
+from sawlog.store.envelope import NewEvent, StoredEvent, Unproved
 from sawlog.store.errors import Conflict, Damaged, InvalidEvent, NoSession, quoted
 from sawlog.store.events import CORE
 from sawlog.store.events.registry import Registry
@@ -263,6 +263,34 @@ class Log:
                     raise IndexError(f"{seq} is no event of the session, which ends at {row.head}")
                 raise rows.damaged(row.id, seq, "its row is missing")
         return [found[seq] for seq in seqs]
+
+    def contents(
+        self,
+        session: Session,
+        after: int = 0,
+        upto: int | None = None,
+        wanted: Callable[[str, int], bool] | None = None,
+    ) -> list[Unproved]:
+        """The events of that range as content, in order; of the types and versions wanted alone.
+
+        For who shows them and proves nothing. Raises Damaged at one that is missing or broken.
+        """
+        found: list[Unproved] = []
+        with self.database.read() as tx:
+            row = directory.get(tx, self.tenant, _id(session))
+            for sid, first, last in row.segments(after, row.head if upto is None else upto):
+                found += unproved.between(tx, self._kept, sid, first, last, row.id, wanted)
+        return found
+
+    def contents_of(self, session: Session, seqs: Sequence[int]) -> list[Unproved]:
+        """The events of those seqs as content, in no order; one that is missing is left out."""
+        found: list[Unproved] = []
+        with self.database.read() as tx:
+            row = directory.get(tx, self.tenant, _id(session))
+            for sid, first, last in row.segments(0, row.head):
+                wanted = [seq for seq in seqs if first <= seq <= last]
+                found += unproved.among(tx, self._kept, sid, wanted, row.id)
+        return found
 
     def by_event_id(self, session: Session, id: bytes) -> StoredEvent | None:
         """The event of that id on the session's branch, if any."""

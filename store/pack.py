@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 
 import msgspec
 
 from sawlog.store.codec import commit, header, link
 from sawlog.store.database import Row
+from sawlog.store.envelope import Unproved
 from sawlog.store.errors import Damaged
 
 if sys.version_info >= (3, 14):
@@ -36,6 +37,9 @@ PROVED = -1
 
 DENSEST = 40_000
 """No zstd frame gives more bytes than this for each of its own; a damaged one may say so."""
+
+Wanted = Callable[[str, int], bool]
+"""Says of a type and version whether events of it are wanted."""
 
 _Column = tuple[bool, list[int]]
 """Whole numbers: as they are, or (True) each as its difference to the one before."""
@@ -112,11 +116,12 @@ class Pack:
             len(body.marks) == DIGEST * runs,
             len(body.ids) == ID * count,
             len(body.salts) == SALT * count,
-            all(len(column) == count for column in self._columns),
+            {*map(len, self._columns)} == {count},
             len(body.cites) == count,
             len(body.payloads) == count,
         )
-        if not count or not all(lengths) or not all(0 <= k < len(body.kinds) for k in body.kind):
+        kinds = count and 0 <= min(body.kind) and max(body.kind) < len(body.kinds)
+        if not kinds or not all(lengths):
             raise Damaged("a pack does not hold what belongs there")
 
     def __len__(self) -> int:
@@ -160,6 +165,31 @@ class Pack:
             found.append(marks[at : at + DIGEST])
         if self.count % RUN:
             found += [row[12] for row in self._run(whole)]
+        return found
+
+    def contents(self, seqs: Iterable[int], wanted: Wanted | None = None) -> list[Unproved]:
+        """The events of seqs that lie within, as content, of the types that are wanted.
+
+        No digest is worked out: that they are what was packed is the word of zstd's checksum.
+        """
+        body, first = self._body, self.first
+        steps, occurred = self._columns[:2]
+        kinds = [
+            kind if wanted is None or wanted(kind[0], kind[1]) else None for kind in body.kinds
+        ]
+        found: list[Unproved] = []
+        for seq in seqs:
+            at = seq - first
+            kind = kinds[body.kind[at]]
+            if kind is not None:
+                type, version, flags, source = kind
+                found.append(
+                    Unproved(
+                        seq, body.ids[ID * at : ID * (at + 1)], type, version, flags, steps[at],
+                        source, occurred[at],
+                        None if at in self._erased else body.payloads[at], body.cites[at],
+                    )
+                )  # fmt: skip
         return found
 
     def blob(self, digest: bytes) -> bytes | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -17,8 +17,9 @@ import msgspec
 from sawlog.store import database
 from sawlog.store.blobs import PACKED
 from sawlog.store.database import Row, Transaction
+from sawlog.store.envelope import Unproved
 from sawlog.store.errors import Damaged
-from sawlog.store.pack import ID, Gathered, Pack
+from sawlog.store.pack import ID, Gathered, Pack, Wanted
 
 CODEC = 1
 """How `data` is packed: by the layout of `pack`. Others may come."""
@@ -76,13 +77,10 @@ class Ids(msgspec.Struct, frozen=True):
     loose: bytes
 
 
-def ids_of(ids: Iterable[bytes]) -> Ids:
+def ids_of(ids: Sequence[bytes]) -> Ids:
     """What a pack of events with those ids says of them."""
-    rising: list[bytes] = []
-    loose: list[bytes] = []
-    for id in ids:
-        (rising if _rises(id) else loose).append(id)
-    loose.sort()
+    rising = list(filter(_rises, ids))
+    loose = sorted(id for id in ids if not _rises(id)) if len(rising) < len(ids) else []
     shortened = b"".join(id[:_SHORT] for id in loose)
     if not rising:
         return Ids(b"", b"", shortened)
@@ -242,16 +240,11 @@ class Shelf(database.Shelf):
 
     def among(self, tx: Transaction, sid: int, seqs: Sequence[int]) -> list[Row]:
         """Those of a session's events of these seqs that lie in packs, as rows."""
-        if not seqs:
-            return []
-        wanted = sorted(set(seqs))
         found: list[Row] = []
-        for place in places(tx, sid, wanted[0], wanted[-1]):
-            some = wanted[bisect_left(wanted, place.first) : bisect_right(wanted, place.last)]
-            if some:
-                pack = self.pack(tx, place.number)
-                for seq in some:
-                    found += pack.rows(seq, seq)
+        for place, some in _spread(tx, sid, seqs):
+            pack = self.pack(tx, place.number)
+            for seq in some:
+                found += pack.rows(seq, seq)
         return found
 
     def digest_at(self, tx: Transaction, sid: int, seq: int) -> bytes | None:
@@ -261,6 +254,29 @@ class Shelf(database.Shelf):
             return found[0] if isinstance(found[0], bytes) else b""
         packed = self.rows(tx, sid, seq, seq)
         return packed[0][12] if packed else None
+
+    def contents(
+        self, tx: Transaction, sid: int, first: int, last: int, wanted: Wanted | None
+    ) -> tuple[list[Unproved], int]:
+        """Those of a session's events from `first` on that lie in packs and are wanted, as content,
+        and the seq up to which packs hold all of the range.
+        """
+        found: list[Unproved] = []
+        upto = first - 1
+        for place in places(tx, sid, first, last):
+            if place.first > upto + 1:
+                break
+            end = min(last, place.last)
+            found += self.pack(tx, place.number).contents(range(upto + 1, end + 1), wanted)
+            upto = end
+        return found, upto
+
+    def contents_among(self, tx: Transaction, sid: int, seqs: Sequence[int]) -> list[Unproved]:
+        """Those of a session's events of these seqs that lie in packs, as content."""
+        found: list[Unproved] = []
+        for place, some in _spread(tx, sid, seqs):
+            found += self.pack(tx, place.number).contents(some)
+        return found
 
     def by_ids(self, tx: Transaction, sid: int, ids: Sequence[bytes]) -> list[Row]:
         """Those of a session's events of these ids that lie in packs, as rows."""
@@ -318,6 +334,15 @@ class Shelf(database.Shelf):
                 self._loose.clear()
             self._loose[sid] = edge[0], known
         return known
+
+
+def _spread(tx: Transaction, sid: int, seqs: Sequence[int]) -> Iterator[tuple[Place, list[int]]]:
+    """The packs that hold any of these events of a session, each with those that it holds."""
+    wanted = sorted(set(seqs))
+    for place in places(tx, sid, wanted[0], wanted[-1]) if wanted else ():
+        some = wanted[bisect_left(wanted, place.first) : bisect_right(wanted, place.last)]
+        if some:
+            yield place, some
 
 
 def _checked(starts: object) -> bytes:

@@ -11,7 +11,7 @@ from sawlog.store import blobs
 from sawlog.store.codec import commit
 from sawlog.store.database import Row, Transaction
 from sawlog.store.dictionary import Dictionary, Lost
-from sawlog.store.envelope import StoredEvent
+from sawlog.store.envelope import StoredEvent, Unproved
 from sawlog.store.errors import Damaged
 from sawlog.store.pack import PROVED
 
@@ -20,11 +20,11 @@ COLUMNS = (
     "e.seq, e.id, e.type, e.version, e.flags, e.step, e.source, e.occurred_at, e.recorded_at, "
     "e.fence, e.salt, e.commitment, e.digest, e.cites, e.codec, e.payload"
 )
-_RANGE = (
+RANGE = (
     f"SELECT {COLUMNS} FROM sawlog.events e WHERE e.sid = ? AND e.seq BETWEEN ? AND ? "
     "ORDER BY e.seq"
 )
-_AMONG = f"SELECT {COLUMNS} FROM sawlog.events e WHERE e.sid = ? AND e.seq IN (*)"
+AMONG = f"SELECT {COLUMNS} FROM sawlog.events e WHERE e.sid = ? AND e.seq IN (*)"
 _BY_ID = f"SELECT {COLUMNS} FROM sawlog.events e WHERE e.sid = ? AND e.id IN (*)"
 _DIGEST = "SELECT e.digest FROM sawlog.events e WHERE e.sid = ? AND e.seq = ?"
 INSERT = (
@@ -70,15 +70,9 @@ class StoredRow(msgspec.Struct, frozen=True, kw_only=True):
 
 def event_of(row: Row, session: bytes, dictionary: Dictionary | Lost | None = None) -> StoredEvent:
     """The event that a row holds. Raises Damaged, naming session and seq, for a broken row."""
-    salt, commitment, codec, payload = row[10], row[11], row[14], row[15]
-    if tuple(map(type, row)) not in (_PROVED if codec == PROVED else _SHAPES):
-        raise damaged(session, row[0], "its row does not hold what belongs there")
+    salt, commitment, codec = row[10], row[11], row[14]
+    payload = _payload(row, session, dictionary)
     if payload is not None and codec != PROVED:
-        if codec:
-            try:
-                payload = blobs.unpack(codec, payload, dictionary=dictionary)
-            except Damaged as error:
-                raise damaged(session, row[0], str(error)) from error
         commitment = commit(salt, payload)
     return StoredEvent(
         seq=row[0],
@@ -109,6 +103,26 @@ def plain(row: Row, session: bytes, dictionary: Dictionary | Lost | None = None)
     except Damaged as error:
         raise damaged(session, row[0], str(error)) from error
     return (*row[:14], 0, payload)
+
+
+def content_of(row: Row, session: bytes, dictionary: Dictionary | Lost | None = None) -> Unproved:
+    """The same as content alone."""
+    payload = _payload(row, session, dictionary)
+    seq, id, type, version, flags, step, source, occurred = row[:8]
+    return Unproved(seq, id, type, version, flags, step, source, occurred, payload, row[13] or b"")
+
+
+def _payload(row: Row, session: bytes, dictionary: Dictionary | Lost | None) -> bytes | None:
+    """The payload that a row holds, unpacked; the row is checked first."""
+    codec, payload = row[14], row[15]
+    if tuple(map(type, row)) not in (_PROVED if codec == PROVED else _SHAPES):
+        raise damaged(session, row[0], "its row does not hold what belongs there")
+    if not codec or codec == PROVED or payload is None:
+        return cast("bytes | None", payload)
+    try:
+        return blobs.unpack(codec, payload, dictionary=dictionary)
+    except Damaged as error:
+        raise damaged(session, row[0], str(error)) from error
 
 
 def cites_of(row: Row) -> tuple[bytes, ...]:
@@ -149,20 +163,25 @@ def _look(value: object, found: dict[bytes, None]) -> None:
 
 def in_range(tx: Transaction, sid: int, first: int, last: int, session: bytes) -> list[Row]:
     """The rows of a range of seqs, all of them. Raises Damaged at the first one missing."""
-    rows = tx.all(_RANGE, (sid, first, last))
+    rows = tx.all(RANGE, (sid, first, last))
     if len(rows) != last - first + 1 and tx.shelf is not None:
         rows = sorted([*tx.shelf.rows(tx, sid, first, last), *rows], key=_seq)
+    check_whole(rows, first, last, session)
+    return rows
+
+
+def check_whole(rows: Sequence[Row], first: int, last: int, session: bytes) -> None:
+    """Raise Damaged at the first of a range of seqs whose row is missing."""
     for seq, row in zip(range(first, last + 1), rows, strict=False):
         if row[0] != seq:
             raise damaged(session, seq, "its row is missing")
     if len(rows) != last - first + 1:
         raise damaged(session, first + len(rows), "its row is missing")
-    return rows
 
 
 def among(tx: Transaction, sid: int, seqs: Sequence[int]) -> list[Row]:
     """The rows of those seqs that a session has itself, in no order."""
-    found = tx.among(_AMONG, (sid,), seqs)
+    found = tx.among(AMONG, (sid,), seqs)
     if len(found) < len(seqs) and tx.shelf is not None:
         there = {row[0] for row in found}
         found += tx.shelf.among(tx, sid, [seq for seq in seqs if seq not in there])

@@ -83,6 +83,7 @@ HOUSE: dict[str, Room] = {
             "store/sqlitefile.py",
             "store/sqlitetransaction.py",
             "store/sqlitewriter.py",
+            "store/unproved.py",
         ),
         ("store values", "first use", "msgspec", "psycopg", "sqlalchemy", "zstandard"),
     ),

@@ -30,7 +30,7 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     line: Text = ""
 
 
-class Payload(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Payload(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """The base of every payload: its fields come last in the stored bytes."""
 
     redacted: Redacted | None = None

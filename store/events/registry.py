@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from sawlog.store.envelope import StoredEvent
+from sawlog.store.envelope import StoredEvent, Unproved
 from sawlog.store.errors import Damaged, InvalidEvent
 from sawlog.store.events.base import Payload
 
@@ -167,7 +167,7 @@ class Registry:
             path = where.strip("`").replace("$", kind.name, 1)
             raise InvalidEvent(what, path=path or kind.name) from error
 
-    def decode(self, stored: StoredEvent) -> Content:
+    def decode(self, stored: StoredEvent | Unproved) -> Content:
         """The content of a stored event, in its type's newest version.
 
         An unregistered type gives Unknown, an erased event Erased. Raises Damaged when the bytes

@@ -14,16 +14,19 @@ from sawlog.builder.manifest import expand
 from sawlog.builder.projector import entry_count
 from sawlog.builder.state import Ref
 from sawlog.store.directory import SessionRow
-from sawlog.store.envelope import StoredEvent
+from sawlog.store.envelope import Unproved
 from sawlog.store.errors import Damaged, Refused
 from sawlog.store.event import Event, decoded
 from sawlog.store.events.steps import PacketBuilt, Run
 from sawlog.store.log import CHUNK, Log
-from sawlog.work.places import whole_or_damaged
+from sawlog.work.places import is_packet, whole_or_damaged
 from sawlog.work.window import Window
 
 _FAR = 4 * CHUNK
 """Events to the next base from which on it is read alone: a rewind may lead anywhere."""
+
+_AT_ONCE = 4 * CHUNK
+"""Events that are read at once where all of a range is shown."""
 
 _NEAR = 64
 """Events between two ranges that are read along, for one reading costs more."""
@@ -71,20 +74,26 @@ class _Stretch:
         self._log = log
         self._row = row
         self.below = self.top = min(top, row.head)
-        self._places: list[StoredEvent | Damaged] = []
+        self._read: list[Unproved | Damaged] = []
 
-    def event(self, seq: int) -> StoredEvent | None:
+    def event(self, seq: int) -> Unproved | None:
         """The event of that seq; None for one that is far from what was read, or damaged."""
         while self.below - _FAR < seq <= self.below:
             after = max(0, self.below - CHUNK)
-            self._places[:0] = whole_or_damaged(self._log, self._row, after, self.below)
+            self._read[:0] = whole_or_damaged(
+                self._log, self._row, after, self.below, self._is_needed
+            )
             self.below = after
-        found = self._places[seq - self.below - 1] if self.below < seq <= self.top else None
-        return found if isinstance(found, StoredEvent) else None
+        found = self.between(seq, seq)
+        return found[0] if found and isinstance(found[0], Unproved) else None
 
-    def between(self, first: int, last: int) -> Sequence[StoredEvent | Damaged]:
-        """What was read of that range."""
-        return self._places[max(0, first - self.below - 1) : max(0, last - self.below)]
+    def between(self, first: int, last: int) -> Sequence[Unproved | Damaged]:
+        """What was read of that range: packets, shown events, damage."""
+        start = bisect_left(self._read, first, key=_seq)
+        return self._read[start : bisect_right(self._read, last, key=_seq)]
+
+    def _is_needed(self, type: str, version: int) -> bool:
+        return is_packet(type, version) or self._log.registry.shown(type, version)
 
 
 class _Shown:
@@ -104,13 +113,15 @@ class _Shown:
         for first, last in _merged(ranges):
             if first <= stretch.below:
                 upto = min(last, stretch.below)
-                for start in range(first - 1, upto, CHUNK):
-                    end = min(upto, start + CHUNK)
-                    self._take(whole_or_damaged(self._log, self._row, start, end))
+                for start in range(first - 1, upto, _AT_ONCE):
+                    end = min(upto, start + _AT_ONCE)
+                    shown = self._log.registry.shown
+                    self._take(whole_or_damaged(self._log, self._row, start, end, shown))
             self._take(stretch.between(first, last))
         self._seqs = sorted(self._parts)
 
-    def _take(self, read: Sequence[StoredEvent | Damaged]) -> None:
+    def _take(self, read: Sequence[Unproved | Damaged]) -> None:
+        known = len(self._parts)
         for stored in read:
             if isinstance(stored, Damaged):
                 self._damage[stored.seq] = stored
@@ -119,6 +130,8 @@ class _Shown:
                 self._parts[event.seq] = entry_count(event)
                 if event.type == "message.system":
                     self._system.add(event.seq)
+        # Now, while the packs that hold them are at hand.
+        self._window.read_cited(list(self._parts)[known:])
 
     def known(self, packet: PacketBuilt) -> dict[int, int]:
         """Entries by seq of the shown events in the ranges of a packet's plain runs.
@@ -139,6 +152,10 @@ class _Shown:
                 if not only or seq in self._system
             )
         return known
+
+
+def _seq(read: Unproved | Damaged) -> int:
+    return read.seq
 
 
 def _merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

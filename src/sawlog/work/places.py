@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from sawlog.store.directory import SessionRow
-from sawlog.store.envelope import StoredEvent
+from sawlog.store.envelope import Unproved
 from sawlog.store.errors import Damaged, NoStep
 from sawlog.store.event import Event, decoded
 from sawlog.store.events.lifecycle import SessionCreated
 from sawlog.store.log import Log
+from sawlog.store.pack import Wanted
 from sawlog.work.window import Window
 
 PACKETS = ("packet.built", "packet.recorded")
@@ -21,16 +22,26 @@ _KEPT = 16
 
 
 def whole_or_damaged(
-    log: Log, row: SessionRow, after: int, upto: int
-) -> list[StoredEvent | Damaged]:
-    """The events after a seq, up to another, with what is wrong in the place of a damaged one."""
+    log: Log, row: SessionRow, after: int, upto: int, wanted: Wanted | None = None
+) -> list[Unproved | Damaged]:
+    """The events after a seq, up to another, whose type and version is wanted, in order; with what
+    is wrong in the place of a damaged one.
+    """
     try:
-        return list(log.read(row, after=after, upto=upto))
+        return [*log.contents(row, after, upto, wanted)]
     except Damaged:
-        return [
-            place.event or Damaged(str(place.damage), session=row.id.hex(), seq=place.seq)
-            for place in log.stored(row, after=after, upto=upto)
-        ]
+        found: list[Unproved | Damaged] = []
+        for place in log.stored(row, after=after, upto=upto):
+            if place.event is None:
+                found.append(Damaged(str(place.damage), session=row.id.hex(), seq=place.seq))
+            elif wanted is None or wanted(place.event.type, place.event.version):
+                found.append(Unproved.of(place.event, place.cites))
+        return found
+
+
+def is_packet(type: str, version: int) -> bool:
+    """True of the types that are a step's packet."""
+    return type in PACKETS
 
 
 class Places:
@@ -71,7 +82,7 @@ class Places:
             start = max(0, end - _LOOK)
             # What is damaged there hides no other step.
             some = whole_or_damaged(self._log, self._row, start, end)
-            newest = max((one.step for one in some if isinstance(one, StoredEvent)), default=0)
+            newest = max((one.step for one in some if isinstance(one, Unproved)), default=0)
             if newest:
                 return newest
             end = start
@@ -99,7 +110,7 @@ class Places:
         if self._newest is None:
             self._newest = self._newest_step()
         low_step, high_step = 0, self._newest
-        found: StoredEvent | None = None
+        found: Unproved | None = None
         damage: list[Damaged] = []
         looks = 0
         while low < high:
@@ -127,18 +138,18 @@ class Places:
             return None
         return decoded(found, self._log.registry)
 
-    def _packets(self, after: int, upto: int, damage: list[Damaged]) -> list[StoredEvent]:
+    def _packets(self, after: int, upto: int, damage: list[Damaged]) -> list[Unproved]:
         """The next packets, those that are read at once; none when there is none up to there.
 
         What is damaged on the way is passed over, and told.
         """
         for start in range(after, upto, _LOOK):
-            found: list[StoredEvent] = []
+            found: list[Unproved] = []
             end = min(upto, start + _LOOK)
-            for event in whole_or_damaged(self._log, self._row, start, end):
+            for event in whole_or_damaged(self._log, self._row, start, end, is_packet):
                 if isinstance(event, Damaged):
                     damage.append(event)
-                elif event.type in PACKETS:
+                else:
                     found.append(event)
             if found:
                 return found

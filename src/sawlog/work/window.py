@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from sawlog.builder.state import Ref
 from sawlog.store.codec import cites
 from sawlog.store.directory import SessionRow
-from sawlog.store.envelope import StoredEvent
+from sawlog.store.envelope import Unproved
 from sawlog.store.event import Event, decoded
 from sawlog.store.events.base import Payload
 from sawlog.store.log import Log
@@ -17,8 +17,10 @@ from sawlog.store.log import Log
 _KEPT = 4 * 1024 * 1024
 """Bytes of blobs that stay beside events that are kept."""
 
-_CITING = b'"blob":"'
-"""What stands in the bytes of each event that cites a blob."""
+_AT_ONCE = 2_048
+"""Events that are read at once with the blobs that they cite, which lie in the same packs."""
+
+_DIGEST = 32
 
 
 class Window:
@@ -29,8 +31,8 @@ class Window:
         self._session = session
         self._events: dict[int, Event] = {}
         self._blobs: dict[str, bytes] = {}
-        # Seqs of events that cite nothing, as their bytes show faster than their contents.
-        self._plain: set[int] = set()
+        # What events cite, as their rows have it: faster to look at than their contents.
+        self._cited: dict[int, bytes] = {}
 
     def event(self, seq: int) -> Event:
         """The event of that seq. Raises KeyError when the session has none."""
@@ -55,12 +57,11 @@ class Window:
             self._events[event.seq] = event
         self._blobs.update(blobs)
 
-    def read(self, stored: StoredEvent) -> Event:
+    def read(self, stored: Unproved) -> Event:
         """The event of stored bytes, which is kept."""
         event = decoded(stored, self._log.registry)
         self._events[event.seq] = event
-        if stored.payload is not None and _CITING not in stored.payload:
-            self._plain.add(event.seq)
+        self._cited[event.seq] = stored.cites
         return event
 
     def prefetch(self, refs: Sequence[Ref]) -> None:
@@ -72,16 +73,22 @@ class Window:
             for _, value in ref.args:
                 if isinstance(value, int) and value not in self._events:
                     seqs[value] = None
-        if seqs:
-            self._fetch(list(seqs))
+        missing = list(seqs)
+        shown = dict.fromkeys(ref.seq for ref in refs if ref.seq)
+        for start in range(0, len(missing), _AT_ONCE):
+            some = missing[start : start + _AT_ONCE]
+            self._fetch(some)
+            self.read_cited(seq for seq in some if seq in shown)
+        self.read_cited(shown)
+
+    def read_cited(self, seqs: Iterable[int]) -> None:
+        """Read the blobs that events cite which are at hand, in one go."""
         wanted: dict[bytes, None] = {}
-        for seq in dict.fromkeys(ref.seq for ref in refs if ref.seq):
-            event = self._events.get(seq)
-            if seq in self._plain or event is None or not isinstance(event.content, Payload):
-                continue
-            for digest in cites(_bare(event.content)):
-                if digest.hex() not in self._blobs:
-                    wanted[digest] = None
+        for seq in seqs:
+            if self._cited.get(seq) != b"":
+                for digest in self._cites(seq):
+                    if digest.hex() not in self._blobs:
+                        wanted[digest] = None
         if wanted:
             found = self._log.blobs(self._session, list(wanted))
             self._blobs.update((digest.hex(), data) for digest, data in found.items())
@@ -92,7 +99,7 @@ class Window:
         """
         kept = sorted(seq for seq in self._events if seq in keep)[-most:] if most else []
         self._events = {seq: self._events[seq] for seq in kept}
-        self._plain.intersection_update(kept)
+        self._cited = {seq: self._cited[seq] for seq in kept if seq in self._cited}
         left = _KEPT if kept else 0
         blobs: list[tuple[str, bytes]] = []
         for digest, data in reversed(self._blobs.items()):
@@ -103,8 +110,19 @@ class Window:
         self._blobs = dict(reversed(blobs))
 
     def _fetch(self, seqs: list[int]) -> None:
-        for stored in self._log.events(self._session, seqs):
+        for stored in self._log.contents_of(self._session, seqs):
             self.read(stored)
+        if any(seq not in self._events for seq in seqs):
+            self._log.events(self._session, seqs)  # which says what is wrong
+
+    def _cites(self, seq: int) -> Sequence[bytes]:
+        event = self._events.get(seq)
+        if event is None or not isinstance(event.content, Payload):
+            return ()
+        joined = self._cited.get(seq)
+        if joined is None or event.content.record is not None:
+            return cites(_bare(event.content))
+        return [joined[at : at + _DIGEST] for at in range(0, len(joined), _DIGEST)]
 
 
 def _bare(payload: Payload) -> Payload:
