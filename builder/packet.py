@@ -71,12 +71,14 @@ class Entry(msgspec.Struct, frozen=True):
     @property
     def role(self) -> str:
         """The kind without what it says of the part."""
-        return self.kind.partition("/")[0]
+        kind = self.kind
+        return kind.partition("/")[0] if "/" in kind else kind
 
     @property
     def part(self) -> str:
         """What the part is, when it is no plain text; else empty."""
-        return self.kind.partition("/")[2]
+        kind = self.kind
+        return kind.partition("/")[2] if "/" in kind else ""
 
 
 class Request(msgspec.Struct, frozen=True):

@@ -21,13 +21,13 @@ place of the entry in the order added, -1 the header.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, NamedTuple
 
 from sawlog.builder.packet import Binding, Entry, Header, Request
 from sawlog.builder.profiles import Medium, Profile
 from sawlog.builder.render import frames, media
-from sawlog.builder.render.beside import Placed, beside_calls
+from sawlog.builder.render.beside import Placed, any_apart, beside_calls
 from sawlog.builder.render.body import MESSAGES, SYSTEM, TOOLS, Body, Section
 from sawlog.builder.render.source import members, mended, string_value
 from sawlog.builder.render.wire import before_body, headers_of
@@ -142,10 +142,11 @@ class Rendering(ABC):
         Raises ValueError when an addition begins inside a message or goes back to a section that
         is closed, BlobMissing for a medium whose bytes are not there.
         """
-        placed = list(enumerate(entries, self._count))
-        end = self._count + len(placed)
-        if self.beside:
-            placed, self._moved = beside_calls(placed)
+        placed: Iterable[Placed] = enumerate(entries, self._count)
+        end = self._count + len(entries)
+        self._moved = frozenset()
+        if self.beside and any_apart(entries):
+            placed, self._moved = beside_calls(list(placed))
         group: list[Placed] = []
         for at, entry in placed:
             if group and (entry.first or entry.section != group[0][1].section):
@@ -161,7 +162,8 @@ class Rendering(ABC):
 
     def _add(self, group: list[Placed]) -> None:
         entry = group[0][1]
-        stage = {"system": SYSTEM, "tools": TOOLS}.get(entry.section, MESSAGES)
+        role = entry.role
+        stage = _STAGES.get(entry.section, MESSAGES)
         if self._body.stage > stage:
             raise ValueError("system text, then tools, then history: an entry came too late")
         if stage == SYSTEM:
@@ -171,12 +173,12 @@ class Rendering(ABC):
                 self._offer(at, tool)
         elif entry.kind == "checkpoint/bound":
             self._take_block(*group[0])
-        elif entry.role in ("assistant", "call"):
+        elif role in ("assistant", "call"):
             if not self.beside:
                 self._left_open.extend(self._open)
             self._open = []
             self._reply(group)
-        elif entry.role == "result":
+        elif role == "result":
             begin = 0
             for end in range(1, len(group) + 1):
                 if end == len(group) or group[end][1].call_id != group[begin][1].call_id:
@@ -389,7 +391,9 @@ class Rendering(ABC):
         if group[0][0] in self._moved:
             self.write.note(group[0][0], "moved", "beside_call")
         # A result without an id (its content is erased) answers the next call in order.
-        at = next((n for n, call in enumerate(self._open) if call.id == id or not id), None)
+        at: int | None = 0
+        if not self._open or self._open[0].id != id:  # the first is nearly always the one
+            at = next((n for n, call in enumerate(self._open) if call.id == id or not id), None)
         if at is None:
             far = [n for n, call in enumerate(self._left_open) if call.id == id and id]
             if far:
@@ -466,6 +470,7 @@ class Rendering(ABC):
 
 # Bound items that the parameter `thinking` switches on and off.
 _SWITCHED = frozenset({"thinking", "redacted_thinking", "reasoning_content"})
+_STAGES = {"system": SYSTEM, "tools": TOOLS}
 _TOOL_MEMBERS = frozenset({"type", "name", "description", "parameters", "strict", "format"})
 
 

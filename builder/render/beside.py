@@ -20,11 +20,8 @@ Placed = tuple[int, Entry]
 def beside_calls(placed: list[Placed]) -> tuple[list[Placed], frozenset[int]]:
     """The entries with each result behind the reply that called, in call order; the places moved.
 
-    A reply that a synthetic result had cut in two is one message again. What holds no result that
-    stands apart comes out as it is.
+    A reply that a synthetic result had cut in two is one message again.
     """
-    if not _any_apart(placed):
-        return placed, frozenset()
     messages: list[list[Placed]] = []
     answers: dict[int, list[Placed]] = {}
     open_calls: list[tuple[str, int]] = []
@@ -59,12 +56,12 @@ def beside_calls(placed: list[Placed]) -> tuple[list[Placed], frozenset[int]]:
     return out, frozenset(moved)
 
 
-def _any_apart(placed: list[Placed]) -> bool:
-    """True when a result stands apart from its reply, or within it."""
+def any_apart(entries: Sequence[Entry]) -> bool:
+    """True when a result stands apart from its reply, or within it: else all may stay."""
     near: list[str] = []
     far: set[str] = set()
     step = 0
-    for _, entry in placed:
+    for entry in entries:
         if not entry.first and entry.kind != "call":
             continue
         if entry.role == "result":

@@ -73,7 +73,10 @@ class Body:
 
     def message(self, data: bytes) -> None:
         """Append a message."""
-        data = self.until() + self._comma() + data
+        if self.stage == MESSAGES and self.messages:
+            data = b"".join((self._end, b",", data))
+        else:
+            data = self.until() + self._comma() + data
         self.stage = MESSAGES
         self._end = b""
         self.messages += 1

@@ -46,6 +46,9 @@ class OpenAIChat(Rendering):
 
     def _content(self, pieces: list[Piece]) -> bytes:
         """A string where one text is all there is, else parts."""
+        at, first = pieces[0]
+        if len(pieces) == 1 and isinstance(first, str):
+            return self.write.quoted(at, first)
         texts = [piece for _, piece in pieces if isinstance(piece, str)]
         strings = len(texts) == len(pieces)
         if strings and (len(texts) == 1 or self.profile.needs.string_content):
