@@ -1,4 +1,4 @@
-"""The dictionary that a session may have from an earlier release: where it stands, who reads it.
+"""The dictionary that a session of a store of schema 1 may have: where it stands, who reads it.
 
 A session has at most one, in a row of its own among the session's blobs, under a name that no
 digest has. It was made of the payloads that the session began with, and is never replaced. A fork
@@ -21,16 +21,8 @@ LABEL = b"dictionary"
 """What a dictionary's row has in place of a digest: shorter than any."""
 
 _READ = "SELECT size, codec, data, key FROM sawlog.blobs WHERE sid = ? AND digest = ?"
-_PACKED = (
-    "SELECT e.seq, e.payload FROM sawlog.events e WHERE e.sid = ? AND e.codec = ? "
-    "AND e.seq > ? ORDER BY e.seq LIMIT 256"
-)
-_REPACK = "UPDATE sawlog.events SET codec = ?, payload = ? WHERE sid = ? AND seq = ?"
-_PACKED_BLOBS = (
-    "SELECT b.digest, b.data FROM sawlog.blobs b WHERE b.sid = ? AND b.codec = ? "
-    "AND b.digest > ? ORDER BY b.digest LIMIT 256"
-)
-_REPACK_BLOB = "UPDATE sawlog.blobs SET codec = ?, data = ? WHERE sid = ? AND digest = ?"
+_PACKED = "SELECT e.seq FROM sawlog.events e WHERE e.sid = ? AND e.codec = ? LIMIT 1"
+_PACKED_BLOB = "SELECT b.size FROM sawlog.blobs b WHERE b.sid = ? AND b.codec = ? LIMIT 1"
 _SHAPE = (int, int, bytes, type(None))
 _DIGEST = 32
 
@@ -108,23 +100,7 @@ def _named(tx: Transaction, kept: Kept, sid: int, names: set[bytes]) -> Dictiona
     return dictionary
 
 
-def forget(tx: Transaction, sid: int) -> None:
-    """Take a session's dictionary away, and pack what was packed with it alone.
-
-    For whoever erases any of the session's content, which may live on in the dictionary, in the
-    transaction that does it and moves the session's head. Raises Damaged where a row does not
-    unpack; that row's content must go, too.
-    """
-    _pack_alone(tx, sid, _PACKED, _REPACK, 0)
-    _pack_alone(tx, sid, _PACKED_BLOBS, _REPACK_BLOB, b"")
-    tx.run("DELETE FROM sawlog.blobs WHERE sid = ? AND digest = ?", (sid, LABEL))
-
-
-def _pack_alone(tx: Transaction, sid: int, select: str, update: str, after: object) -> None:
-    kept = Kept()
-    while some := tx.all(select, (sid, TAUGHT, after)):
-        dictionary = _named(tx, kept, sid, {row[1][:NAME] for row in some})
-        again = [(*blobs.pack(dictionary.unpack(row[1], blobs.HUGE)), sid, row[0]) for row in some]
-        tx.run_many(update, again)
-        tx.written += sum(len(row[1]) for row in again)
-        after = some[-1][0]
+def drop_unused(tx: Transaction, sid: int) -> None:
+    """Take a session's dictionary away, if none of its rows is packed with it any more."""
+    if tx.one(_PACKED, (sid, TAUGHT)) is None and tx.one(_PACKED_BLOB, (sid, TAUGHT)) is None:
+        tx.run("DELETE FROM sawlog.blobs WHERE sid = ? AND digest = ?", (sid, LABEL))

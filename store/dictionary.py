@@ -1,6 +1,6 @@
 """A dictionary: what a session's small rows had in common, so that none of them repeated it.
 
-Releases before packs made one out of what a session said first; this one reads what they packed. A
+Stores of schema 1 may have one, made out of what a session said first; what it packed is read. A
 row packed with one is the beginning of the digest of the dictionary's bytes, and a zstd frame
 without its magic number.
 """

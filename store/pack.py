@@ -334,13 +334,15 @@ class Gathered:
         self._cites += body.cites
         self._payloads += body.payloads
         self._erased += [(before + at, commitment) for at, commitment in body.erased]
-        self.texts.update(body.texts)
-        self.size += pack.size
+        self.size += sum(map(len, body.payloads))
+        for digest, data in body.texts:
+            self.add_text(digest, data)
 
     def add_text(self, digest: bytes, data: bytes) -> None:
         """Add a blob."""
-        self.texts[digest] = data
-        self.size += len(data)
+        if digest not in self.texts:
+            self.texts[digest] = data
+            self.size += len(data)
 
     def packed(self, level: int) -> bytes:
         """The bytes of the pack: what `Pack` takes."""

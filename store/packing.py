@@ -1,9 +1,9 @@
 """When a session's older events are packed, and how: rows go, a pack takes their place.
 
-A physical change: no digest, id, place in the order of arrival or byte of content moves. It is one
-transaction, prepared while nobody waits, and it changes nothing where somebody else was first. The
-newest events keep their rows, the last one always, so that places in the order of arrival go on
-rising from where they are.
+A physical change: no digest, id, place in the order of arrival or byte of content moves. A pack is
+prepared while nobody waits and put in place in one transaction, which changes nothing where
+somebody else was first. The newest events keep their rows, the last one always, so that places in
+the order of arrival go on rising from where they are.
 """
 
 from __future__ import annotations
@@ -162,6 +162,8 @@ class _Event(msgspec.Struct, frozen=True):
 
     row: Row
     arrived: int
+    taught: bool
+    """Its row is packed with a dictionary."""
     texts: Sequence[tuple[bytes, bytes]]
 
 
@@ -183,7 +185,7 @@ def _rows_of(
             own: list[tuple[bytes, bytes]] = []
             if each[13] and texts:
                 own = [(cited, texts.pop(cited)) for cited in rows.cites_of(each) if cited in texts]
-            out.append(_Event(plain, row[0], own))
+            out.append(_Event(plain, row[0], each[14] == blobs.TAUGHT, own))
         yield out
 
 
@@ -219,6 +221,7 @@ class _Making:
         self._old: list[Place] = []
         self._rows = 0
         self._end = b""
+        self._taught = False
 
     def add_pack(self, place: Place, pack: Pack) -> None:
         """Make a pack anew, or part of a larger one."""
@@ -239,6 +242,7 @@ class _Making:
             gathered = self._gathered or self._begun(event.row[0])
             gathered.add(event.row, event.arrived)
             self._rows += 1
+            self._taught = self._taught or event.taught
             for digest, data in event.texts:
                 gathered.add_text(digest, data)
             if _is_full(gathered, self._times):
@@ -267,6 +271,8 @@ class _Making:
                 for digest, data in gathered.texts.items()
             ]
             tx.run_many(_MOVE_BLOB, moved)
+            if self._taught:
+                dictionaries.drop_unused(tx, sid)
             tx.written += 2 * len(new[-1])
         self._old.clear()
         self._rows = 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, Unpack, overload
 from sawlog.store.database import open_database
 from sawlog.store.directory import SessionRow
 from sawlog.store.envelope import NewEvent
-from sawlog.store.errors import Conflict, InvalidEvent, ToolError
+from sawlog.store.errors import Conflict, Damaged, InvalidEvent, ToolError
 from sawlog.store.events import CORE
 from sawlog.store.events.base import Payload
 from sawlog.store.events.conversation import ApprovalDecided, ApprovalRequested
@@ -295,21 +295,29 @@ class AgentLog:
         shrink: bool = False,
         progress: Callable[[str, int, int], None] = lambda name, done, all: None,
     ) -> None:
-        """Pack all old events of a session, or of each of the tenant's, as densely as can be.
+        """Pack the old events of one session, or of each of the tenant's, as densely as can be.
 
-        Nothing that can be read changes, and others may go on writing. With `shrink` the file is
-        written anew without the room that this made, and others wait for it. `progress` is told a
-        session's name and how many of how many events are done. PostgreSQL has no packs, and
-        nothing happens. Raises NoSession, Damaged where a session does not read, and what an
-        append raises.
+        `text` is a session's name, its id, the beginning of its id, or `-` for the newest; a
+        fork's ancestors are sessions of their own. Nothing that can be read changes, and others
+        may go on writing. With `shrink` the file is written anew without the room that this made,
+        and others wait for it. `progress` is told a session's name and how many of how many
+        events are done; the newest one stays as it is. PostgreSQL has no packs, and nothing
+        happens. Raises NoSession, and what an append raises; Damaged, once all others are packed,
+        where a session does not read.
         """
         from sawlog.store.packing import pack
 
+        damaged: list[Damaged] = []
         for row in self.sessions() if text is None else [self.find(text)]:
             tell = partial(progress, row.name or row.id.hex())
-            pack(self.store.database, row, again=True, told=tell)
+            try:
+                pack(self.store.database, row, again=True, told=tell)
+            except Damaged as error:
+                damaged.append(error)
         if shrink:
             self.store.database.shrink()
+        if damaged:
+            raise damaged[0]
 
     def inject(
         self,

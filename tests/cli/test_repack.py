@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from sawlog.agentlog import open as open_log
@@ -42,6 +44,19 @@ def test_repack_of_what_is_not_there_says_so(tmp_path: Path) -> None:
     assert "no session is named" in one_sentence(sawlog("--store", store, "repack", "nobody"))
     missing = sawlog("--store", tmp_path / "none.db", "repack")
     assert "no store" in one_sentence(missing) and not (tmp_path / "none.db").exists()
+
+
+def test_a_damaged_session_is_named_and_hides_no_other(tmp_path: Path) -> None:
+    store = filled(tmp_path / "s.db")
+    with closing(sqlite3.connect(store)) as raw:
+        raw.execute("UPDATE events SET payload = x'00' WHERE seq = 700 AND sid = 1")
+        raw.commit()
+    with open_log(store, read_only=True) as log:
+        few = log.find("few").sid
+    done = sawlog("--store", store, "repack")
+    assert done.code == 4 and "700" in one_sentence(done)
+    with closing(sqlite3.connect(store)) as raw:
+        assert raw.execute("SELECT count(*) FROM packs WHERE sid = ?", (few,)).fetchone() == (1,)
 
 
 def test_repack_of_postgresql_has_nothing_to_do(postgres_url: str) -> None:

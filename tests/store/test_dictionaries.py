@@ -1,4 +1,4 @@
-"""What an earlier release packed with a dictionary is read; see also `test_schema_1`."""
+"""What was packed with a dictionary is read; see also `test_schema_1`."""
 
 from __future__ import annotations
 

@@ -14,11 +14,13 @@ from pathlib import Path
 import pytest
 
 import sawlog
-from sawlog.store import dictionaries
 from sawlog.store.blobs import TAUGHT
+from sawlog.store.content import TextPart
 from sawlog.store.database import SCHEMA, open_database
 from sawlog.store.dictionaries import LABEL
+from sawlog.store.envelope import NewEvent
 from sawlog.store.errors import Damaged
+from sawlog.store.events.conversation import MessageUser
 from sawlog.store.exchange import export
 from sawlog.store.follow import follow
 from sawlog.store.log import Log
@@ -100,17 +102,22 @@ def test_it_goes_on_and_is_packed(path: Path) -> None:
         assert named(store) == {}
 
 
-def test_a_dictionary_is_forgotten_with_what_it_was_made_of(path: Path) -> None:
+def test_a_dictionary_goes_with_the_last_row_that_needs_it(path: Path) -> None:
     with open_database(path) as database:
         log = Log(database)
         row = log.session("long")
-        with database.write() as tx:
-            dictionaries.forget(tx, row.sid)
+        there = "SELECT count(*) FROM sawlog.blobs WHERE sid = ? AND digest = ?"
+        needed = "SELECT count(*) FROM sawlog.events WHERE sid = ? AND codec = ?"
+        for keep, left in ((40, 1), (1, 1)):
+            pack(database, row, keep)
+            with database.read() as tx:
+                assert tx.all(there, (row.sid, LABEL)) == [(left,)]
+        log.append(row, [NewEvent(payload=MessageUser((TextPart("on"),)), source="user")])
+        pack(database, log.get(row))
         with database.read() as tx:
-            for table in ("events", "blobs"):
-                sql = f"SELECT count(*) FROM sawlog.{table} WHERE sid = ? AND codec = ?"
-                assert tx.all(sql, (row.sid, TAUGHT)) == [(0,)]
-        assert exports(log) == golden() and named(log) == {}
+            assert tx.all(needed, (row.sid, TAUGHT)) == [(0,)]
+            assert tx.all(there, (row.sid, LABEL)) == [(0,)]
+        assert named(log) == {} and exports(log)["fork"] == golden()["fork"]
 
 
 @pytest.mark.parametrize("column", ["sid", "digest", "size", "codec", "key", "data"])

@@ -1,4 +1,4 @@
-"""Keep: pack what is old more densely."""
+"""Store: pack what is old more densely."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def repack(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="[SESSION]", show_default=False, help="A session; else all of the tenant's."
+            metavar="SESSION", show_default=False, help="A session; else all of the tenant's."
         ),
     ] = "",
     shrink: Annotated[
@@ -32,24 +32,29 @@ def repack(
 
     A session packs its older events by itself while it grows, quickly. This packs them once more,
     slowly and into less room; nothing that can be read changes, and others may go on writing. The
-    room becomes free for new events; with --shrink the file gives it back.
+    room becomes free for new events; with --shrink the file gives it back. Prints the size of the
+    store before and after. A session that is damaged is left as it is and named; exit code 4.
 
     \b
       sawlog repack
       sawlog repack fix-refund --shrink
     """
     from sawlog.store.database import parse_url
+    from sawlog.store.sqlitefile import wal_size
 
     dialect, where = parse_url(place.settings(context).url)
     log = place.changing(context)
-    before = os.stat(where).st_size if dialect == "sqlite" else 0
-    with progress() as tell:
+    if dialect != "sqlite":
+        if as_json:
+            write_json({"before": None, "after": None})
+        else:
+            say("nothing to do: a PostgreSQL store has no packs")
+        return
+    before = os.stat(where).st_size + wal_size(where)
+    with log, progress() as tell:
         log.repack(name or None, shrink=shrink, progress=tell)
-    log.close()
-    after = os.stat(where).st_size if dialect == "sqlite" else 0
+    after = os.stat(where).st_size
     if as_json:
         write_json({"before": before, "after": after})
-    elif dialect == "sqlite":
-        say(f"{before:,} bytes before, {after:,} after")
     else:
-        say("nothing to do: a PostgreSQL store has no packs")
+        say(f"{before:,} bytes before, {after:,} after")
