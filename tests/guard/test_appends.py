@@ -36,7 +36,7 @@ BATCH = (
 )
 
 BEFORE = 120
-"""Events that are there before: the session has its dictionary, and the handle its statements."""
+"""Events that are there before, so that the handle has prepared its statements."""
 
 
 def message(number: int) -> NewEvent:

@@ -102,7 +102,7 @@ def a_needless_scan(patch: Patch) -> None:
 def nothing_is_packed(patch: Patch) -> None:
     """Rows hold their bytes as they are."""
 
-    def pack(data: bytes, dictionary: object = None) -> blobs.Packed:
+    def pack(data: bytes) -> blobs.Packed:
         return blobs.PLAIN, data
 
     patch.setattr(blobs, "pack", pack)
