@@ -16,7 +16,7 @@ from sawlog.store.events.base import Named
 from sawlog.store.text import LIMIT
 
 
-class Binding(msgspec.Struct, frozen=True):
+class Binding(msgspec.Struct, frozen=True, gc=False):
     """What the bound items of one step's reply are bound to.
 
     `prefix` is the digest that `packet.built` of that step holds (empty: not recorded, so it does
@@ -29,7 +29,7 @@ class Binding(msgspec.Struct, frozen=True):
     account: str
 
 
-class Entry(msgspec.Struct, frozen=True):
+class Entry(msgspec.Struct, frozen=True, gc=False):
     """One part of a packet, as shown.
 
     The first eight fields are what the semantic digest covers; the rest is what renderers need.

@@ -11,13 +11,17 @@ import msgspec
 from sawlog.store.text import Text
 
 
-class TextPart(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag="text"):
+class TextPart(
+    msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag_field="t", tag="text"
+):
     """Plain text."""
 
     text: Text
 
 
-class MediaPart(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag="media"):
+class MediaPart(
+    msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag_field="t", tag="media"
+):
     """An image or another medium: bytes (`blob`, hex digest), a URL, or a provider's file id."""
 
     media: str
@@ -27,7 +31,9 @@ class MediaPart(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", 
     name: Text = ""
 
 
-class BoundPart(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag="bound"):
+class BoundPart(
+    msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag_field="t", tag="bound"
+):
     """Thinking, encrypted reasoning or a provider's compaction: exact, and bound to its context.
 
     `kind` is `thinking`, `redacted_thinking`, `reasoning`, `reasoning_content` or `compaction`;
@@ -42,7 +48,7 @@ class BoundPart(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", 
     text: Text = ""
 
 
-class RawPart(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag="raw"):
+class RawPart(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag_field="t", tag="raw"):
     """A part of one API that sawlog has no word for, `source` being its JSON as received."""
 
     api: str
@@ -50,7 +56,7 @@ class RawPart(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", ta
 
 
 class IncompletePart(
-    msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag="incomplete"
+    msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag_field="t", tag="incomplete"
 ):
     """A call whose arguments never ended: it was no call, its text stays."""
 
@@ -58,7 +64,9 @@ class IncompletePart(
     text: Text
 
 
-class WithheldPart(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag="withheld"):
+class WithheldPart(
+    msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag_field="t", tag="withheld"
+):
     """What stood here held a secret: stored nowhere, never sent."""
 
     kind: str

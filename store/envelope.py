@@ -66,7 +66,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     redacted: int | None
 
 
-class StoredEvent(msgspec.Struct, frozen=True, kw_only=True):
+class StoredEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An event as it is stored. `payload` and `salt` are None when it was erased."""
 
     seq: int

@@ -19,7 +19,7 @@ WTF8 = "text/wtf-8"
 UTF8 = "text/plain"
 
 
-class TextObject(msgspec.Struct, frozen=True, omit_defaults=True):
+class TextObject(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A text that is no plain string.
 
     Either `wtf8` (base64 of WTF-8), or `blob` (hex SHA-256 of the raw bytes) with `size` in bytes
@@ -43,7 +43,7 @@ class TextObject(msgspec.Struct, frozen=True, omit_defaults=True):
 Text = str | TextObject
 
 
-class Blob(msgspec.Struct, frozen=True):
+class Blob(msgspec.Struct, frozen=True, gc=False):
     """A content named by the SHA-256 of its raw bytes."""
 
     digest: bytes

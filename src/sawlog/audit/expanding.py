@@ -116,12 +116,16 @@ class _Shown:
                 for start in range(first - 1, upto, _AT_ONCE):
                     end = min(upto, start + _AT_ONCE)
                     shown = self._log.registry.shown
-                    self._take(whole_or_damaged(self._log, self._row, start, end, shown))
+                    read = self._take(whole_or_damaged(self._log, self._row, start, end, shown))
+                    if upto - first > _AT_ONCE:
+                        # Now, while the packs that hold them are at hand.
+                        self._window.read_cited(read)
             self._take(stretch.between(first, last))
         self._seqs = sorted(self._parts)
 
-    def _take(self, read: Sequence[Unproved | Damaged]) -> None:
-        known = len(self._parts)
+    def _take(self, read: Sequence[Unproved | Damaged]) -> list[int]:
+        """Keep the shown ones of what was read; gives their seqs."""
+        taken: list[int] = []
         for stored in read:
             if isinstance(stored, Damaged):
                 self._damage[stored.seq] = stored
@@ -130,8 +134,8 @@ class _Shown:
                 self._parts[event.seq] = entry_count(event)
                 if event.type == "message.system":
                     self._system.add(event.seq)
-        # Now, while the packs that hold them are at hand.
-        self._window.read_cited(list(self._parts)[known:])
+                taken.append(event.seq)
+        return taken
 
     def known(self, packet: PacketBuilt) -> dict[int, int]:
         """Entries by seq of the shown events in the ranges of a packet's plain runs.
