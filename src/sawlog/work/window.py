@@ -17,7 +17,7 @@ from sawlog.store.log import Log
 _KEPT = 4 * 1024 * 1024
 """Bytes of blobs that stay beside events that are kept."""
 
-_AT_ONCE = 2_048
+_AT_ONCE = 1_024
 """Events that are read at once with the blobs that they cite, which lie in the same packs."""
 
 _DIGEST = 32
