@@ -38,7 +38,7 @@ from sawlog.store.events.conversation import (
     ToolRequested,
 )
 from sawlog.store.events.world import ObservationRecorded, ToolsChanged
-from sawlog.store.text import Text
+from sawlog.store.text import Text, TextObject
 
 Form = Callable[[Ref, Contents, Entry | None], Entry]
 
@@ -128,9 +128,7 @@ def _as_is(ref: Ref, contents: Contents, before: Entry | None, *, preview: bool)
 
 def _reader(contents: Contents, preview: bool) -> Callable[[Text], str]:
     def read(text: Text) -> str:
-        if isinstance(text, str):  # as most are
-            return text
-        if preview and text.is_preview:
+        if preview and isinstance(text, TextObject) and text.is_preview:
             return preview_of(text)
         return text_of(text, contents)
 
