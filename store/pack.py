@@ -290,10 +290,13 @@ class Gathered:
         at = len(self.ids)
         if payload is not None:
             commitment = commit(salt, payload)
-        head = header(
-            self.session, self.first + at, id, type, version, flags, step, source, occurred,
-            recorded, fence,
-        )  # fmt: skip
+        try:
+            head = header(
+                self.session, self.first + at, id, type, version, flags, step, source, occurred,
+                recorded, fence,
+            )  # fmt: skip
+        except (struct.error, UnicodeError, OverflowError):
+            head = b""  # no event has such a header
         if seq != self.first + at or link(self.digest, head, commitment) != digest:
             raise Damaged(f"event {seq} of session {self.session.hex()} does not follow")
         if payload is None:

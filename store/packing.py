@@ -133,23 +133,25 @@ def pack(
     with database.read() as tx:
         there = packs.places(tx, row.sid, row.base + 1, last)
     first = there[-1].last + 1 if there else row.base + 1
-    if not again:
-        if first > last:
-            return
-        there = [place for place in there[-1:] if not _is_full(_pack_of(database, place))]
+    if not again and first > last:
+        return
     making = _Making(database, row, again, told)
     with suppress(_Raced):
-        for place in there:
-            making.add_pack(place, _pack_of(database, place))
+        for place in there if again else there[-1:]:
+            old = _pack_of(database, row, place)
+            if again or not _is_full(old):
+                making.add_pack(place, old)
         for some in _rows_of(database, row, first, last):
             making.add_rows(some)
         making.finish()
 
 
-def _pack_of(database: Database, place: Place) -> Pack:
+def _pack_of(database: Database, session: SessionRow, place: Place) -> Pack:
     shelf = packs.shelf_of(database.packs)
     assert shelf is not None
     with database.read() as tx:
+        if place not in packs.places(tx, session.sid, place.first, place.last):
+            raise _Raced
         return shelf.pack(tx, place.number)
 
 

@@ -8,6 +8,7 @@ whoever looks for events looks among the rows first, and here for what is not th
 from __future__ import annotations
 
 import threading
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -26,6 +27,9 @@ CODEC = 1
 
 MOST_KEPT = 8
 """Packs that a handle keeps at hand, each of one or two megabytes."""
+
+_ARRIVALS_KEPT = 2_000
+"""Packs whose order of arrival a handle keeps at hand, some kilobytes each."""
 
 _LOOSE_KEPT = 200_000
 """Beginnings of ids that a handle keeps at hand."""
@@ -50,7 +54,7 @@ _LOOSE = "SELECT p.pack, p.loose FROM sawlog.packs p WHERE p.sid = ? AND p.last 
 _DIGEST = "SELECT p.digest FROM sawlog.packs p WHERE p.sid = ? AND p.last = ?"
 _EDGE = "SELECT max(p.last) FROM sawlog.packs p WHERE p.sid = ?"
 _ARRIVED = (
-    "SELECT p.pack, p.first_pos, p.sid, s.id, s.tenant FROM sawlog.packs p "
+    "SELECT p.pack, p.first_pos, p.first, p.sid, s.id, s.tenant FROM sawlog.packs p "
     "JOIN sawlog.sessions s ON s.sid = p.sid WHERE p.last_pos > ? ORDER BY p.first_pos"
 )
 _SHORT = 8
@@ -156,32 +160,25 @@ def _told_of(pack: Pack) -> Row:
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A packed event that a follower may come to: its pack, its seq, its session's columns."""
+    """A packed event that a follower may come to: its place in the order of arrival, where it lies,
+    and its session's columns.
+    """
 
-    pack: Pack
+    arrived: int
+    number: int
     seq: int
     session: Row
 
-    def row(self) -> Row:
-        """Its row, with its session's columns behind. Raises Damaged."""
-        return self.pack.rows(self.seq, self.seq)[0] + self.session
+
+def _arrival(found: Found) -> int:
+    return found.arrived
 
 
-def merged(
-    found: Sequence[tuple[tuple[int, ...], Row]], packed: Sequence[tuple[int, Found]], limit: int
-) -> list[tuple[tuple[int, ...], Row]]:
-    """Events with rows and events in packs, the first `limit` of both in the order of arrival."""
-    if not packed:
-        return list(found)
-    both: list[tuple[tuple[int, ...], Row | Found]] = [*found]
-    both += [((arrived,), each) for arrived, each in packed]
-    both.sort(key=_place)
-    return [
-        (place, each.row() if isinstance(each, Found) else each) for place, each in both[:limit]
-    ]
+def _number(found: Found) -> tuple[int, int]:
+    return found.number, found.seq
 
 
-def _place(found: tuple[Any, ...]) -> Any:
+def _place(found: tuple[tuple[int, ...], Row]) -> tuple[int, ...]:
     return found[0]
 
 
@@ -211,6 +208,7 @@ class Shelf(database.Shelf):
     def __init__(self, whole: bool = False) -> None:
         self._whole = whole
         self._packs: dict[int, Pack] = {}
+        self._arrivals: dict[int, Sequence[int]] = {}
         # By session: the event up to which its packs were looked into, and what they have of ids
         # that do not rise.
         self._loose: dict[int, tuple[int, set[bytes]]] = {}
@@ -296,9 +294,7 @@ class Shelf(database.Shelf):
                     found += _of_ids(self.pack(tx, number), loose)
         return found
 
-    def arrived(
-        self, tx: Transaction, after: int, tenant: str | None, limit: int
-    ) -> list[tuple[int, Found]]:
+    def arrived(self, tx: Transaction, after: int, tenant: str | None, limit: int) -> list[Found]:
         """The first `limit` packed events that arrived after a place, in the order of arrival.
 
         Each as where it is found, for most of them may be behind what stands in rows.
@@ -307,18 +303,49 @@ class Shelf(database.Shelf):
         values: tuple[object, ...] = (after,)
         if tenant is not None:
             sql, values = sql.replace(" ORDER", " AND s.tenant = ? ORDER"), (after, tenant)
-        found: list[tuple[int, Found]] = []
-        for number, first, sid, id, owner in tx.all(sql, values):
-            found.sort(key=_place)
+        found: list[Found] = []
+        for number, first_place, first, sid, id, owner in tx.all(sql, values):
+            found.sort(key=_arrival)
             del found[limit:]
-            if len(found) == limit and found[-1][0] < first:
+            if len(found) == limit and found[-1].arrived < first_place:
                 break
-            pack = self.pack(tx, number)
-            start = bisect_right(pack.arrived, after)
-            for at in range(start, min(len(pack), start + limit)):
-                found.append((pack.arrived[at], Found(pack, pack.first + at, (id, owner, sid))))
-        found.sort(key=_place)
+            arrived = self._arrivals_of(tx, number)
+            start = bisect_right(arrived, after)
+            for at in range(start, min(len(arrived), start + limit)):
+                found.append(Found(arrived[at], number, first + at, (id, owner, sid)))
+        found.sort(key=_arrival)
         return found[:limit]
+
+    def merged(
+        self,
+        tx: Transaction,
+        found: Sequence[tuple[tuple[int, ...], Row]],
+        packed: Sequence[Found],
+        limit: int,
+    ) -> list[tuple[tuple[int, ...], Row]]:
+        """Events with rows and events in packs, the first `limit` of both in order of arrival.
+
+        Raises Damaged.
+        """
+        if len(found) == limit:
+            packed = [each for each in packed if (each.arrived,) < found[-1][0]]
+        both = list(found)
+        # Pack by pack, so that no more of them are at hand than the shelf keeps.
+        for each in sorted(packed, key=_number):
+            [row] = self.pack(tx, each.number).rows(each.seq, each.seq)
+            both.append(((each.arrived,), row + each.session))
+        both.sort(key=_place)
+        return both[:limit]
+
+    def _arrivals_of(self, tx: Transaction, number: int) -> Sequence[int]:
+        arrivals = self._arrivals.get(number)
+        if arrivals is None:
+            arrivals = array("q", self.pack(tx, number).arrived)
+            with self._lock:
+                if len(self._arrivals) >= _ARRIVALS_KEPT:
+                    self._arrivals.clear()
+                self._arrivals[number] = arrivals
+        return arrivals
 
     def _known(self, tx: Transaction, sid: int) -> set[bytes]:
         """How those ids of a session begin that lie in packs and do not rise."""

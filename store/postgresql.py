@@ -215,7 +215,7 @@ class PostgresDatabase(Database):
             line.raw.close()
 
     def _back(self, line: Line) -> None:
-        if self.closed or line.raw.closed or len(self._idle) >= IDLE_CONNECTIONS:
+        if self.closed or not line.idle or len(self._idle) >= IDLE_CONNECTIONS:
             line.raw.close()
         else:
             self._idle.append(line)

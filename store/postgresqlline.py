@@ -81,6 +81,15 @@ class Line:
                 return False
         return True
 
+    @property
+    def idle(self) -> bool:
+        """Whether the next one can use it: it stands, and nothing is under way on it."""
+        return (
+            not self.raw.closed
+            and self._libpq.transaction_status == pq.TransactionStatus.IDLE
+            and self._libpq.pipeline_status == pq.PipelineStatus.OFF
+        )
+
     def append(
         self,
         session: bytes,
@@ -103,11 +112,12 @@ class Line:
             values += map(_binary, _EVENT_BINARY, row)
         try:
             return self._run(shape, values).command_tuples or 0
-        except BaseException:
-            if self._libpq.transaction_status == pq.TransactionStatus.ACTIVE:
-                # Interrupted. Nobody will read the answer, so the connection goes, and before it
-                # what waits in the server.
-                self.raw.cancel_safe(timeout=5)
+        except BaseException as error:
+            if not isinstance(error, psycopg.Error):
+                # Interrupted. Nobody will read the answer or knows what was prepared, so the
+                # connection goes, and before it what waits in the server.
+                if self._libpq.transaction_status == pq.TransactionStatus.ACTIVE:
+                    self.raw.cancel_safe(timeout=5)
                 self.raw.close()
             raise
 

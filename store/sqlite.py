@@ -187,8 +187,11 @@ def change_sqlite(path: str, wait: float) -> Generator[_SqliteChange]:
                 connection.close()
             finally:
                 raw.close()
-    except sqlite3.Error as error:
-        raise named(error, path) from error
+    except Exception as error:
+        driver = getattr(error, "orig", error)  # SQLAlchemy wraps what its own calls met
+        if isinstance(driver, sqlite3.Error):
+            raise named(driver, path) from error
+        raise
     finally:
         side.close()
 

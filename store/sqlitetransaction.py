@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from sawlog.store.database import Place, Row, Transaction, Values, check_schema
-from sawlog.store.packs import Shelf, merged
+from sawlog.store.packs import Shelf
 from sawlog.store.sqlitefile import corrupt, is_no_text, version_of
 
 
@@ -104,7 +104,9 @@ class SqliteTransaction(Transaction):
         if self._shelf is None:
             return found
         first = after[0] if after else 0
-        return merged(found, self._shelf.arrived(self, first, tenant, limit), limit)
+        return self._shelf.merged(
+            self, found, self._shelf.arrived(self, first, tenant, limit), limit
+        )
 
     def horizon(self) -> Place:
         """The last `pos`: whatever comes later is given a greater one."""

@@ -103,7 +103,8 @@ HOUSE: dict[str, Room] = {
     ),
     "formats": Room(("formats/*",), ("store values", "msgspec")),
     "migrations": Room(
-        ("migrations/*",), ("store/schema.py", "store/database.py", "alembic", "sqlalchemy")
+        ("migrations/*",),
+        ("store/schema.py", "store/database.py", "alembic", "msgspec", "sqlalchemy"),
     ),
     "fixtures": Room(("fixtures/*",)),
     # Floor 3: checkpoints; doors to models.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
+
+import msgspec
 from alembic import op
 
 revision = "0002"
@@ -32,9 +35,35 @@ CREATE TABLE packs (
 )
 
 
+_SESSIONS = (
+    "SELECT sid, tenant, id, name, source_id, fence, owner, expires_at, created_at, parent, "
+    "ancestors, crc FROM sessions"
+)
+
+
 def upgrade() -> None:
-    """Make the table; in PostgreSQL only the schema's number changes."""
+    """Make the table; in PostgreSQL only the schema's number changes.
+
+    A handle that an older release has open appends on the strength of the row that it saw last,
+    and would not find an id that lies in a pack. So each session is taken over: that handle looks,
+    and is told of the schema.
+    """
     bind = op.get_bind()
-    if bind.dialect.name == "sqlite":
-        for statement in SQLITE:
-            bind.exec_driver_sql(statement)
+    if bind.dialect.name != "sqlite":
+        return
+    for statement in SQLITE:
+        bind.exec_driver_sql(statement)
+    for sid, *row in bind.exec_driver_sql(_SESSIONS).fetchall():
+        tenant, id, name, source_id, fence, owner, expires_at, created_at, parent, line, crc = row
+        named, forked = (tenant, id, name, source_id, fence, owner), (created_at, parent, line)
+        if crc in (_crc(*named, expires_at, *forked), _crc(*named, *forked)):
+            crc = _crc(*named[:4], fence + 1, None, None, *forked)
+        bind.exec_driver_sql(
+            "UPDATE sessions SET fence = fence + 1, owner = NULL, expires_at = NULL, crc = ? "
+            "WHERE sid = ?",
+            (crc, sid),
+        )
+
+
+def _crc(*values: object) -> int:
+    return zlib.crc32(msgspec.msgpack.encode(values))

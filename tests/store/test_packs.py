@@ -274,7 +274,11 @@ def test_packing_again_makes_few_dense_packs_and_leaves_the_newest(log: Log) -> 
     session = talk(log, log.session("s", create=True), 300)
     file = file_of(log, session)
     told: list[tuple[int, int]] = []
-    pack(log.database, session, again=True, told=lambda *at: told.append(at))
+
+    def tell(done: int, all: int) -> None:
+        told.append((done, all))
+
+    pack(log.database, session, again=True, told=tell)
     assert rows(log, session.sid) == 1 and packed(log, session.sid)[-1][1] == 299
     assert told[-1] == (299, 300)
     assert file_of(log, session) == file and sound(log) and named(log) == {}
@@ -361,10 +365,28 @@ def test_of_two_who_pack_one_does(log: Log, path: Path, monkeypatch: pytest.Monk
     assert packed(log, session.sid) == [(1, 27)] and said(log, session, 30) and sound(log)
 
 
-def test_a_session_that_does_not_read_is_not_packed_and_goes_on(log: Log) -> None:
+def test_who_finds_a_pack_gone_leaves_the_rest_to_others(
+    log: Log, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = talk(log, log.session("s", create=True), 60)
+    real = packing._pack_of  # pyright: ignore[reportPrivateUsage]
+
+    def beaten(*given: object) -> Pack:
+        monkeypatch.setattr(packing, "_pack_of", real)
+        with open_database(path) as database:
+            pack(database, session, again=True)
+        return real(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(packing, "_pack_of", beaten)
+    pack(log.database, session, again=True)
+    assert packed(log, session.sid) == [(1, 59)] and said(log, session, 60) and sound(log)
+
+
+@pytest.mark.parametrize("harm", ["source = 'x'", "version = -1", "flags = 1 << 40", "step = -1"])
+def test_a_session_that_does_not_read_is_not_packed_and_goes_on(log: Log, harm: str) -> None:
     session = talk(log, log.session("s", create=True), 30)
     with log.database.write() as tx:
-        tx.run("UPDATE sawlog.events SET source = 'x' WHERE seq = 7")
+        tx.run(f"UPDATE sawlog.events SET {harm} WHERE seq = 7")
     with pytest.raises(Damaged, match="7 .*does not follow"):
         pack(log.database, session)
     session = talk(log, session, 90)

@@ -120,6 +120,16 @@ def test_a_dictionary_goes_with_the_last_row_that_needs_it(path: Path) -> None:
         assert named(log) == {} and exports(log)["fork"] == golden()["fork"]
 
 
+def test_whoever_had_it_open_is_told_of_the_schema(path: Path) -> None:
+    """A handle of an older release moves a head by the fence that it saw."""
+    with closing(sqlite3.connect(path)) as raw:
+        before = raw.execute("SELECT fence FROM sessions ORDER BY sid").fetchall()
+    with open_database(path) as database:
+        log = Log(database)
+        assert [(row.fence - 1,) for row in log.sessions()] == before
+        assert named(log) == {} and exports(log) == golden()
+
+
 @pytest.mark.parametrize("column", ["sid", "digest", "size", "codec", "key", "data"])
 def test_a_bit_in_a_dictionary_is_named_and_never_read_as_text(
     path: Path, tmp_path: Path, column: str

@@ -147,10 +147,12 @@ class Driver:
             self._renewer = self._lease = None
             if renewer is not None:
                 renewer.stop()
-            if lease is not None and self._tail >= _SNAPSHOT_LEFT:
-                self.snapshot()
-            if lease is not None:
-                self._log.leases.release(lease)
+            try:
+                if lease is not None and self._tail >= _SNAPSHOT_LEFT:
+                    self.snapshot()
+            finally:
+                if lease is not None:
+                    self._log.leases.release(lease)
 
     # --- events ---------------------------------------------------------------------------------
 
