@@ -11,6 +11,7 @@ from __future__ import annotations
 import select
 import struct
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -134,7 +135,8 @@ class Line:
                 # With a rollback psycopg lets go of all plans of its connection; a pooler may, too.
                 self._prepared.clear()
         self._libpq.send_prepare(shape.name, shape.text)
-        self._answer()
+        with suppress(pg.DuplicatePreparedStatement):  # when one plan went, others may have stayed
+            self._answer()
         self._prepared.add(shape.name)
         return self._run_prepared(shape, values)
 

@@ -20,7 +20,7 @@ VERBS = (
     "demo", "import", "ls", "show", "packet", "why", "diff", "what-if", "cache", "stale",
     "recover", "approve", "deny", "resolve", "compact", "checkpoints", "fork", "rewind",
     "tree", "handoff", "verify", "export", "salvage", "case", "watch", "run", "proxy",
-    "profiles", "migrate", "doctor", "eval",
+    "profiles", "migrate", "repack", "doctor", "eval",
 )  # fmt: skip
 
 

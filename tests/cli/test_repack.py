@@ -66,7 +66,7 @@ def test_repack_of_postgresql_has_nothing_to_do(postgres_url: str) -> None:
 
 def test_an_older_store_is_looked_at_as_it_is_and_migrated_on_demand(tmp_path: Path) -> None:
     store = tmp_path / "old.db"
-    golden = ROOT / "fixtures" / "golden" / "schema-1.db.gz"
+    golden = ROOT / "fixtures" / "stores" / "schema-1.db.gz"
     store.write_bytes(gzip.decompress(golden.read_bytes()))
     assert sawlog("--store", store, "doctor", "--json").json["store"]["schema"] == 1
     assert len(sawlog("--store", store, "ls", "--json").json) == 2

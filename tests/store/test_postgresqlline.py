@@ -106,10 +106,13 @@ def test_an_interrupted_append_goes_from_the_server_too(log: Log, postgres_url: 
             main = threading.main_thread().ident
             assert main is not None
             timer = threading.Timer(0.5, signal.pthread_kill, (main, signal.SIGINT))
+            # Whoever started the tests in the background may have had the signal ignored.
+            before = signal.signal(signal.SIGINT, signal.default_int_handler)
             timer.start()
             with pytest.raises(KeyboardInterrupt):
                 log.append(session, [deed("b")])
             timer.join()
+            signal.signal(signal.SIGINT, before)
             waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
             deadline = time.monotonic() + 30
             while other.execute(waiting).fetchone() != (0,):

@@ -30,7 +30,7 @@ from tests.store.damage import change, columns, flips, named
 from tests.store.files import file_of
 from tests.store.stores import ROOT
 
-GOLDEN = ROOT / "fixtures" / "golden"
+GOLDEN = ROOT / "fixtures" / "stores"
 WANTED = json.loads((GOLDEN / "schema-1.json").read_text())
 
 
