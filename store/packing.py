@@ -131,7 +131,11 @@ def pack(
     if database.packs is None or last <= row.base:
         return
     with database.read() as tx:
-        there = packs.places(tx, row.sid, row.base + 1, last)
+        start = row.base + 1
+        if not again:  # of many packs only the newest can have room
+            edge = tx.one(_LAST, (row.sid,))
+            start = edge[0] if edge and isinstance(edge[0], int) else start
+        there = packs.places(tx, row.sid, start, row.head)
     first = there[-1].last + 1 if there else row.base + 1
     if not again and first > last:
         return

@@ -25,6 +25,7 @@ from sawlog.store.events.conversation import (
     ToolStarted,
 )
 from sawlog.store.events.steps import StepCompleted
+from sawlog.store.packing import DUE_EVENTS, FULL_EVENTS
 from sawlog.store.sqlitetransaction import SqliteTransaction
 from sawlog.work.session import Session
 
@@ -166,7 +167,8 @@ def test_behind_a_checkpoint_nothing_is_paid_for_what_came_before_it(tmp_path: P
 
 
 def assert_same(short: Counted, long: Counted) -> None:
-    """The same was read, but for what hangs on where manifests and cuts fell."""
-    assert long.keys() == short.keys()
-    for what, rows in short.items():
-        assert abs(long[what] - rows) <= 5, what
+    """The same was read, but for what hangs on where manifests, cuts and packs fell."""
+    slack = {"events": DUE_EVENTS, "in packs": 2 * FULL_EVENTS, "statements": 100}
+    slack["packs"] = 64  # a handle asks once which keys lie in packs: a row of two numbers for each
+    for what in long.keys() | short.keys():
+        assert abs(long[what] - short[what]) <= slack.get(what, 5), what
