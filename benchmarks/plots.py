@@ -8,6 +8,7 @@ Needs matplotlib, which comes with the extra `bench`.
 from __future__ import annotations
 
 import argparse
+import statistics
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -156,7 +157,7 @@ def _points(found: Results, row: str, what: str, *, of_floor: bool = False) -> P
     by_size: dict[int, Sequence[float]] = {
         line.size: line.floor if of_floor else line.ours for line in lines
     }
-    return [(n, sorted(by_size[n])[len(by_size[n]) // 2]) for n in sorted(by_size)]
+    return [(n, statistics.median(by_size[n])) for n in sorted(by_size)]
 
 
 def _drawn(axes: Any, title: str, unit: str, lines: Sequence[tuple[str, str, str, Points]]) -> bool:

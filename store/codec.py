@@ -114,6 +114,8 @@ def prepare(
     _check_source(new.source)
     if new.step is not None and not 0 <= new.step < 2**63:
         raise InvalidEvent(f"step {new.step} is no step number", path="step")
+    if new.occurred_at is not None and not -(2**63) <= new.occurred_at < 2**63:
+        raise InvalidEvent("a time is in microseconds, in 64 bits", path="occurred_at")
     for blob in new.blobs:
         if blob.digest not in cited:
             raise InvalidEvent("a blob came with it that its payload does not name", path="blobs")

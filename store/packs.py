@@ -57,6 +57,9 @@ _ARRIVED = (
     "SELECT p.pack, p.first_pos, p.first, p.sid, s.id, s.tenant FROM sawlog.packs p "
     "JOIN sawlog.sessions s ON s.sid = p.sid WHERE p.last_pos > ? ORDER BY p.first_pos"
 )
+_LARGEST = 2**63 - 1
+"""No number of a row is larger; what a damaged row says is cut to one that SQLite can look for."""
+
 _SHORT = 8
 """Bytes that tell ids apart well enough to know which packs to look into."""
 
@@ -195,7 +198,7 @@ def of_blob(tx: Transaction, row: Row, shelf: Shelf | None = None) -> Pack | Non
     shelf = shelf or shelf_of(tx.shelf)
     if row[2] != PACKED or shelf is None or type(row[3]) is not bytes:
         return None
-    return shelf.pack(tx, int.from_bytes(row[3], "big") & _LAST)
+    return shelf.pack(tx, int.from_bytes(row[3], "big") & _LARGEST)
 
 
 class Shelf(database.Shelf):
@@ -381,6 +384,3 @@ def _checked(starts: object) -> bytes:
 def _of_ids(pack: Pack, ids: Sequence[bytes]) -> list[Row]:
     at = {id: seq for seq, id in enumerate(pack.ids, pack.first)}
     return [row for id in ids if id in at for row in pack.rows(at[id], at[id])]
-
-
-_LAST = 2**63 - 1

@@ -242,3 +242,13 @@ class TestThreads:
             log.append(session, build=build)
             other.append(session, [deed("then")])
             assert texts(log, session) == [None, "first", "then"]
+
+
+@pytest.mark.parametrize("time", [2**63, -(2**63) - 1])
+def test_a_time_that_no_header_holds_is_named(log: Log, time: int) -> None:
+    session = log.session("s", create=True)
+    with pytest.raises(InvalidEvent, match="microseconds") as caught:
+        log.append(session, [note(occurred_at=time)])
+    assert caught.value.path == "occurred_at" and log.get(session).head == 0
+    log.append(session, [note(occurred_at=2**63 - 1), note(occurred_at=-(2**63))])
+    assert [event.occurred_at for event in log.read(session)] == [2**63 - 1, -(2**63)]

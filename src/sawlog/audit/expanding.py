@@ -73,7 +73,7 @@ class _Stretch:
     def __init__(self, log: Log, row: SessionRow, top: int) -> None:
         self._log = log
         self._row = row
-        self.below = self.top = min(top, row.head)
+        self.below = min(top, row.head)
         self._read: list[Unproved | Damaged] = []
 
     def event(self, seq: int) -> Unproved | None:
