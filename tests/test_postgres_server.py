@@ -14,6 +14,9 @@ import psycopg
 import pytest
 import sqlalchemy
 
+from sawlog import migrations
+from sawlog.store.database import SCHEMA, open_database
+from sawlog.store.log import Log
 from tests import postgres
 from tests.postgres import PostgresServer
 
@@ -77,8 +80,23 @@ def test_a_database_goes_although_someone_is_still_connected(
     connection.close()
 
 
-def test_each_store_url_is_of_a_store_that_does_not_exist(store_url: str) -> None:
-    engine = sqlalchemy.create_engine(store_url)
+def test_a_store_begins_without_a_session_and_is_no_copy_to_those_who_follow(
+    postgres_server: PostgresServer,
+) -> None:
+    with postgres_server.store() as first, postgres_server.store() as second:
+        epochs: list[bytes] = []
+        for url in (first, second):
+            assert migrations.upgrade(url) == (SCHEMA, SCHEMA)
+            with open_database(url) as database:
+                log = Log(database)
+                assert log.sessions() == []
+                log.session("s", create=True)
+                epochs.append(database.epoch())
+        assert len(set(epochs)) == 2 and {len(epoch) for epoch in epochs} == {16}
+
+
+def test_each_new_store_url_is_of_a_store_that_does_not_exist(new_store_url: str) -> None:
+    engine = sqlalchemy.create_engine(new_store_url)
     with engine.begin() as connection:
         assert sqlalchemy.inspect(connection).get_table_names() == []
         connection.execute(sqlalchemy.text("create table left_by_the_other_kind (n integer)"))

@@ -8,7 +8,6 @@ import pytest
 
 from sawlog.agentlog import open as open_log
 from sawlog.builder.policy import Rules
-from sawlog.migrations import upgrade
 from sawlog.providers.fake import FakeProvider, Reply
 from sawlog.store.events.base import Named
 from tests.cli.command import one_sentence, sawlog, spawned
@@ -23,7 +22,6 @@ RULE = "Never touch vendor/."
 @pytest.fixture
 def long_store(store_url: str) -> str:
     """A store with a session that has something to give way, and one that has not."""
-    upgrade(store_url)
     _fill(store_url)
     return store_url
 

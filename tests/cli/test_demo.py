@@ -47,8 +47,6 @@ def _processes_with(mark: str) -> list[bytes]:
 
 def test_the_demo_s_session_stays_in_a_store_that_it_is_given(store_url: str) -> None:
     """Its facts are those that the log shows: the killed call, what stood for it, its late end."""
-    if store_url.startswith("postgresql"):
-        assert sawlog("--store", store_url, "migrate").code == 0
     done = sawlog("--store", store_url, "demo", "--json")
     assert done.code == 0, done.text
     facts = done.json

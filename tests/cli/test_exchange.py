@@ -45,8 +45,6 @@ def chat(path: Path, *messages: dict[str, Any]) -> Path:
 def test_an_import_tells_what_the_file_holds_and_what_was_new(
     store_url: str, tmp_path: Path
 ) -> None:
-    if store_url.startswith("postgresql"):
-        assert sawlog("--store", store_url, "migrate").code == 0
     file = chat(tmp_path / "chat.json", QUESTION, CALL)
     (first,) = sawlog("--store", store_url, "import", file, "--json").json
     assert tuple(first) == FIELDS
@@ -183,7 +181,6 @@ def test_an_export_goes_into_the_other_kind_of_store_and_out_again(
     file_store: str, postgres_url: str, tmp_path: Path
 ) -> None:
     """Equal bytes, equal heads; a second import adds nothing."""
-    assert sawlog("--store", postgres_url, "migrate").code == 0
     file = tmp_path / "out.jsonl"
     facts = sawlog("--store", file_store, "export", "-", "-o", file, "--json").json
     assert facts["bytes"] == file.stat().st_size
@@ -302,19 +299,20 @@ def test_salvage_of_a_sound_session_is_its_export(store: str, tmp_path: Path) ->
 # --- migrate --------------------------------------------------------------------------------------
 
 
-def test_migrate_makes_the_tables_and_is_done_the_second_time(store_url: str) -> None:
-    first = sawlog("--store", store_url, "migrate", "--json")
+def test_migrate_makes_the_tables_and_is_done_the_second_time(new_store_url: str) -> None:
+    url = new_store_url
+    first = sawlog("--store", url, "migrate", "--json")
     assert (first.code, first.json) == (0, {"before": 0, "after": 2})
-    again = sawlog("--store", store_url, "migrate", "--json")
+    again = sawlog("--store", url, "migrate", "--json")
     assert (again.code, again.json) == (0, {"before": 2, "after": 2})
-    assert "nothing to do" in sawlog("--store", store_url, "migrate").text
-    assert sawlog("--store", store_url, "ls", "--json").json == []
+    assert "nothing to do" in sawlog("--store", url, "migrate").text
+    assert sawlog("--store", url, "ls", "--json").json == []
 
 
-def test_a_database_without_tables_names_the_mend(postgres_url: str, tmp_path: Path) -> None:
+def test_a_database_without_tables_names_the_mend(empty_postgres_url: str, tmp_path: Path) -> None:
     file = chat(tmp_path / "chat.json", QUESTION)
     for arguments in (("ls",), ("verify", "--all"), ("import", file), ("doctor",)):
-        done = sawlog("--store", postgres_url, *arguments)
+        done = sawlog("--store", empty_postgres_url, *arguments)
         assert done.code == 2
         assert "migrate" in one_sentence(done)
 

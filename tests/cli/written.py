@@ -9,7 +9,6 @@ from typing import Any
 
 from sawlog.agentlog import AgentLog
 from sawlog.agentlog import open as open_log
-from sawlog.migrations import upgrade
 from sawlog.work.session import Session
 
 RULE = "Above 500 EUR ask a manager before you refund."
@@ -24,7 +23,6 @@ CALL = "toolu_refund"
 
 def make(url: str) -> None:
     """Make a store with the session in it."""
-    upgrade(url)
     with open_log(url) as log:
         write(log)
 

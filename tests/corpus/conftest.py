@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from sawlog import migrations
 from sawlog.agentlog import AgentLog
 from sawlog.agentlog import open as open_log
 
@@ -14,7 +13,5 @@ from sawlog.agentlog import open as open_log
 @pytest.fixture
 def log(store_url: str) -> Iterator[AgentLog]:
     """An empty log on SQLite, and one on PostgreSQL."""
-    if store_url.startswith("postgresql"):
-        migrations.upgrade(store_url)
     with open_log(store_url) as opened:
         yield opened

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from sawlog import migrations
 from sawlog.agentlog import AgentLog
 from sawlog.agentlog import open as open_log
 from sawlog.importing import import_path, read_file
@@ -88,7 +87,6 @@ def assert_most_gave_way(done: list[Done]) -> None:
 def test_one_border_in_ten_on_postgresql(name: str, part: int, postgres_url: str) -> None:
     if not files(name):
         pytest.skip(WHY_NOT)
-    migrations.upgrade(postgres_url)
     packets = 0
     with open_log(postgres_url) as log:
         for file in files(name)[part::2] if name != "openai-chat" else files(name):

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from sawlog import migrations
 from sawlog.agentlog import AgentLog
 from sawlog.agentlog import open as open_log
 from sawlog.audit.recorded import Recorded
@@ -58,7 +57,6 @@ def test_a_transcript_is_played_live(file: Path, tmp_path: Path) -> None:
 def test_a_transcript_is_played_live_on_postgresql(
     name: str, start: str, postgres_url: str
 ) -> None:
-    migrations.upgrade(postgres_url)
     with open_log(postgres_url) as log:
         player = played(read_file(named(name, f"{start}-"))[0], log, "played")
         assert_replayed(log.read("played"), player)

@@ -269,7 +269,7 @@ def test_a_recording_whose_server_is_gone(
     postgres_server: PostgresServer, provider: tuple[FakeProvider, Any], strict: bool
 ) -> None:
     fake, client = provider
-    name = postgres_server.create_database()
+    name = postgres_server.create_store()
     with opened(postgres_server.url(name)) as log:
         with contextlib.suppress(StoreError), log.session("task") as s:
             program = Program(API, sawlog.record(client, session=s, strict=strict))

@@ -15,6 +15,7 @@ from sawlog.agentlog import AgentLog
 from sawlog.audit.recorded import Recorded
 from sawlog.providers.fake import Call, FakeProvider, Reply
 from sawlog.store.content import TextPart
+from sawlog.store.errors import NoStore
 from sawlog.store.events.conversation import ToolFinished
 from sawlog.work.call import Call as Asked
 from sawlog.work.reply import Reply as Answer
@@ -57,11 +58,16 @@ def fix(api: str) -> list[Reply]:
 
 def opened(url: str, **options: Any) -> AgentLog:
     """The store at a URL, made first where it must be."""
-    if url.startswith("postgresql"):
+    log: AgentLog
+    try:
+        log = sawlog.open(url, **options)
+    except NoStore:
+        if not url.startswith("postgresql"):
+            raise
         from sawlog import migrations
 
         migrations.upgrade(url)
-    log: AgentLog = sawlog.open(url, **options)
+        log = sawlog.open(url, **options)
     return log
 
 

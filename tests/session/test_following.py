@@ -6,10 +6,6 @@ import sawlog
 
 
 def test_a_follower_gets_every_event_of_all_sessions_once(store_url: str) -> None:
-    if store_url.startswith("postgresql"):
-        from sawlog.migrations import upgrade
-
-        upgrade(store_url)
     with sawlog.open(store_url) as log:
         for name in ("a", "b"):
             with log.session(name) as s:

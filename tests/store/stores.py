@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from sawlog import migrations
 from sawlog.store.database import Database, open_database
 from sawlog.store.envelope import NewEvent
+from sawlog.store.errors import NoStore
 from sawlog.store.events import CORE
 from sawlog.store.events.base import Payload
 from sawlog.store.events.registry import event
@@ -39,8 +39,14 @@ REGISTRY = CORE.extended((Note, Deed))
 
 def made(url: str, **options: object) -> Database:
     """The store at a URL, made first where it must be."""
-    if url.startswith("postgresql"):
-        migrations.upgrade(url)
+    try:
+        return open_database(url, **options)  # type: ignore[arg-type]
+    except NoStore:
+        if not url.startswith("postgresql"):
+            raise
+    from sawlog import migrations  # loads Alembic, and processes that tests start come here, too
+
+    migrations.upgrade(url)
     return open_database(url, **options)  # type: ignore[arg-type]
 
 

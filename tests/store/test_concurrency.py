@@ -32,19 +32,22 @@ def start(processes: list[subprocess.Popen[str]]) -> None:
         process.stdin.flush()
 
 
-def test_twenty_processes_append_to_one_session_of_an_empty_store(store_url: str) -> None:
+def test_twenty_processes_append_to_one_session_of_an_empty_store(
+    new_store_url: str,
+) -> None:
+    url = new_store_url
     code = (
         "import sys; from tests.store.workers import contend; "
         "contend(sys.argv[1], *map(int, sys.argv[2:]))"
     )
     processes = [
-        python(code, store_url, str(number), str(EACH), stdin=subprocess.PIPE)
+        python(code, url, str(number), str(EACH), stdin=subprocess.PIPE)
         for number in range(PROCESSES)
     ]
     start(processes)
     given = [[int(seq) for seq in line.split()] for line in finished(processes)]
     assert sorted(seq for seqs in given for seq in seqs) == list(range(1, PROCESSES * EACH + 1))
-    with open_database(store_url) as database:
+    with open_database(url) as database:
         log = Log(database, registry=REGISTRY)
         [session] = log.sessions()
         events = list(log.read(session))

@@ -38,10 +38,10 @@ def test_the_newest_migration_is_the_schema_of_this_release() -> None:
 
 
 def test_migrations_make_the_tables_that_the_schema_describes(
-    store_url: str, monkeypatch: pytest.MonkeyPatch
+    new_store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert migrations.upgrade(store_url) == (0, SCHEMA)
-    engine = create_engine(store_url)
+    assert migrations.upgrade(new_store_url) == (0, SCHEMA)
+    engine = create_engine(new_store_url)
     postgresql = engine.dialect.name == "postgresql"
     monkeypatch.setitem(PGDialect.ischema_names, "xid8", Xid8)
 
@@ -61,22 +61,22 @@ def test_migrations_make_the_tables_that_the_schema_describes(
     engine.dispose()
 
 
-def test_a_second_upgrade_changes_nothing(store_url: str) -> None:
-    with made(store_url) as database:
+def test_a_second_upgrade_changes_nothing(new_store_url: str) -> None:
+    with made(new_store_url) as database:
         Log(database).session("s", create=True)
         epoch = database.epoch()
-    assert migrations.upgrade(store_url) == (SCHEMA, SCHEMA)
-    with open_database(store_url) as database:
+    assert migrations.upgrade(new_store_url) == (SCHEMA, SCHEMA)
+    with open_database(new_store_url) as database:
         assert database.epoch() == epoch
         assert len(Log(database).sessions()) == 1
 
 
-def test_postgresql_waits_for_the_command(postgres_url: str) -> None:
+def test_postgresql_waits_for_the_command(empty_postgres_url: str) -> None:
     for read_only in (False, True):
         with pytest.raises(NoStore, match="migrate"):
-            open_database(postgres_url, read_only=read_only)
-    migrations.upgrade(postgres_url)
-    with open_database(postgres_url) as database:
+            open_database(empty_postgres_url, read_only=read_only)
+    migrations.upgrade(empty_postgres_url)
+    with open_database(empty_postgres_url) as database:
         assert Log(database).sessions() == []
 
 
@@ -215,11 +215,11 @@ def test_a_copy_that_is_not_in_wal_is_put_back_into_it(tmp_path: Path) -> None:
     db.close()
 
 
-def test_a_store_cannot_be_made_where_nothing_can_be_written(postgres_url: str) -> None:
-    engine = create_engine(postgres_url, isolation_level="AUTOCOMMIT")
+def test_a_store_cannot_be_made_where_nothing_can_be_written(empty_postgres_url: str) -> None:
+    engine = create_engine(empty_postgres_url, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         connection.exec_driver_sql("CREATE ROLE reader LOGIN")
-    reader = postgres_url.replace("postgres@", "reader@")
+    reader = empty_postgres_url.replace("postgres@", "reader@")
     with pytest.raises(ReadOnly):
         migrations.upgrade(reader)
     with engine.connect() as connection:
@@ -237,7 +237,7 @@ from sawlog.store.database import open_database
 from sawlog.store.log import Log
 from tests.store.stores import REGISTRY, deed
 for name in [name for name in sys.modules if name.split(".")[0] in ("alembic", "sqlalchemy")]:
-    del sys.modules[name]  # the helpers of the tests load the migrations
+    del sys.modules[name]  # the helpers of the tests may have loaded them
 for name in [name for name in sys.modules if name.startswith("sawlog.store.") and "sql" in name]:
     del sys.modules[name]
 database = open_database(sys.argv[1])

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import sawlog
-from sawlog import migrations
 from sawlog.store import errors
 from sawlog.store.objects import FileObjects
 
@@ -18,8 +17,6 @@ LARGE = "a long text. " * 2000
 
 @pytest.fixture
 def log(store_url: str, tmp_path: Path) -> Iterator[sawlog.AgentLog]:
-    if store_url.startswith("postgresql"):
-        migrations.upgrade(store_url)
     with sawlog.open(store_url, objects=FileObjects(tmp_path / "objects")) as opened:
         yield opened
 

@@ -127,7 +127,7 @@ def pair_for_all(
 
     assert isinstance(postgres_server, PostgresServer)
     path = str(tmp_path_factory.mktemp("texts") / "store.db")
-    with postgres_server.database() as url, made(path) as sqlite, made(url) as postgresql:
+    with postgres_server.store() as url, made(path) as sqlite, made(url) as postgresql:
         yield Log(sqlite), Log(postgresql)
 
 

@@ -7,14 +7,13 @@ import select
 import sys
 import time
 
-from sawlog import migrations
 from sawlog.store.append import Tail
 from sawlog.store.database import open_database
 from sawlog.store.envelope import NewEvent
 from sawlog.store.errors import Conflict
 from sawlog.store.follow import Position, batch
 from sawlog.store.log import Log
-from tests.store.stores import REGISTRY, deed
+from tests.store.stores import REGISTRY, deed, made
 
 
 def contend(url: str, number: int, count: int) -> None:
@@ -24,9 +23,7 @@ def contend(url: str, number: int, count: int) -> None:
     appended twice. Prints the seqs.
     """
     sys.stdin.readline()  # all start at once
-    if url.startswith("postgresql"):
-        migrations.upgrade(url)
-    with open_database(url) as database:
+    with made(url) as database:
         log = Log(database, registry=REGISTRY)
         session = log.session("shared", create=True)
         seqs: list[int] = []
