@@ -180,7 +180,7 @@ def unit_refs(
     results: list[Ref] = []
     for member in unit.members:
         refs.extend(event_refs(member, trims))
-        if member.kind != "tool.requested" or member.seq in unit.apart:
+        if member.kind != "tool.requested" or member.erased or member.seq in unit.apart:
             continue
         result = unit.results.get(member.seq)
         if result is not None:

@@ -125,6 +125,23 @@ def test_whatever_was_erased_has_a_named_outcome(tmp_path: Path, compacted: bool
             assert not any(ONLY[type] in one for one in said)
 
 
+@pytest.mark.parametrize("api", ["openai-chat", "openai-responses", "anthropic"])
+def test_a_call_that_was_erased_before_it_was_shown_says_so(tmp_path: Path, api: str) -> None:
+    """Nothing is left of it that a result could be missing for."""
+    store = str(tmp_path / "agent.db")
+    worked(store, compacted=False)
+    with opened(store) as log:
+        with log.session("task") as s:
+            asked(s, Call("run_tests"))
+        requests = [one.seq for one in log.read("task").events() if one.type == "tool.requested"]
+        erase(log, requests[-1])
+        with log.store.database.write() as tx:
+            tx.run("DELETE FROM sawlog.snapshots")
+    with opened(store) as log, log.session("task") as s:
+        s.user("on")
+        assert ERASED in next_step(s, api).body.decode()
+
+
 def test_evidence_that_was_erased_says_so_and_is_not_found(tmp_path: Path) -> None:
     store = str(tmp_path / "agent.db")
     seqs = worked(store, compacted=True)
