@@ -29,7 +29,8 @@ from sawlog.builder.vec import Vec
 class Assembly:
     """Entries in packet order with what is computed from them, growing at the end."""
 
-    def __init__(self, measure: Measure) -> None:
+    def __init__(self, measure: Measure | None = None) -> None:
+        """Without a measure nothing is counted, and all units are 0."""
         self.refs: Vec[Ref] = Vec()
         self.entries: Vec[Entry] = Vec()
         self.units: Vec[int] = Vec()
@@ -47,9 +48,9 @@ class Assembly:
         for ref in refs:
             before = show(ref, contents, before)
             entries.append(before)
-        units = [self._measure(entry) for entry in entries]
-        for entry in entries:
-            self._hasher.update(entry_bytes(entry))
+        measure = self._measure
+        units = [measure(entry) for entry in entries] if measure else [0] * len(entries)
+        self._hasher.update(b"".join(map(entry_bytes, entries)))
         self.refs = self.refs.extend(list(refs))
         self.entries = self.entries.extend(entries)
         self.units = self.units.extend(units)

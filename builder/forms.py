@@ -38,7 +38,7 @@ from sawlog.store.events.conversation import (
     ToolRequested,
 )
 from sawlog.store.events.world import ObservationRecorded, ToolsChanged
-from sawlog.store.text import Text, TextObject
+from sawlog.store.text import Text
 
 Form = Callable[[Ref, Contents, Entry | None], Entry]
 
@@ -71,23 +71,16 @@ def _preview(ref: Ref, contents: Contents, before: Entry | None) -> Entry:
 def _as_is(ref: Ref, contents: Contents, before: Entry | None, *, preview: bool) -> Entry:
     event = contents.event(ref.seq)
     content = event.content
-    read = _reader(contents, preview)
     match content:
         case ToolRequested():
+            namespace = content.namespace
             return Entry(
-                first=_begins("call", event, before, opens=False),
-                section=ref.section,
-                kind="call",
-                authority="assistant",
-                trust="trusted",
-                status="",
-                name=read(content.name),
-                text=read(content.arguments),
-                call_id=read(content.call_id),
-                call_kind=content.kind,
-                namespace=read(content.namespace),
-                step=event.step,
-            )
+                _begins("call", event, before, opens=False), ref.section, "call", "assistant",
+                "trusted", "", _read(content.name, contents, preview),
+                _read(content.arguments, contents, preview),
+                _read(content.call_id, contents, preview), content.kind,
+                _read(namespace, contents, preview) if namespace else "", step=event.step,
+            )  # fmt: skip
         case ToolFinished():
             return _result(ref, content, contents, preview)
         case MessageAssistant():
@@ -96,20 +89,24 @@ def _as_is(ref: Ref, contents: Contents, before: Entry | None, *, preview: bool)
                 first = _begins("assistant", event, before, opens=ref.part == 1)
                 return Entry(
                     first, ref.section, "assistant", "assistant", "trusted", "", "",
-                    read(part.text), step=event.step, digest=_digest(part.text, preview),
+                    _read(part.text, contents, preview), step=event.step,
+                    digest=_digest(part.text, preview),
                 )  # fmt: skip
-            entry = _part(ref, content.parts, "assistant", "assistant", "trusted", contents, read)
+            entry = _part(
+                ref, content.parts, "assistant", "assistant", "trusted", contents, preview
+            )
             return _joined(entry, event, before, opens=ref.part == 1)
         case MessageUser():
             authority, trust = _standing(event, "user")
-            return _part(ref, content.parts, "user", authority, trust, contents, read)
+            return _part(ref, content.parts, "user", authority, trust, contents, preview)
         case ObservationRecorded():
-            entry = _part(ref, content.parts, "observation", "none", "untrusted", contents, read)
-            return replace(entry, name=read(content.name)) if not entry.name else entry
+            entry = _part(ref, content.parts, "observation", "none", "untrusted", contents, preview)
+            name = entry.name or _read(content.name, contents, preview)
+            return entry if name == entry.name else replace(entry, name=name)
         case MessageSystem():
             authority, trust = _standing(event, content.role)
             role = "developer" if content.role == "developer" else "system"
-            return _part(ref, content.parts, role, authority, trust, contents, read)
+            return _part(ref, content.parts, role, authority, trust, contents, preview)
         case ToolsChanged():
             tool = content.tools[ref.part - 1]
             return Entry(
@@ -119,20 +116,17 @@ def _as_is(ref: Ref, contents: Contents, before: Entry | None, *, preview: bool)
                 authority="system",
                 trust="trusted",
                 status="",
-                name=read(tool.name),
-                text=read(tool.source),
+                name=_read(tool.name, contents, preview),
+                text=_read(tool.source, contents, preview),
             )
         case _:
             raise forms_around.not_shown(event, f"has no form {ref.form}")
 
 
-def _reader(contents: Contents, preview: bool) -> Callable[[Text], str]:
-    def read(text: Text) -> str:
-        if preview and isinstance(text, TextObject) and text.is_preview:
-            return preview_of(text)
-        return text_of(text, contents)
-
-    return read
+def _read(text: Text, contents: Contents, preview: bool) -> str:
+    if isinstance(text, str):
+        return text
+    return preview_of(text) if preview and text.is_preview else text_of(text, contents)
 
 
 def _digest(text: Text, preview: bool) -> str:
@@ -168,18 +162,20 @@ def _begins(kind: str, event: Event, before: Entry | None, *, opens: bool) -> bo
 
 
 def _result(ref: Ref, content: ToolFinished, contents: Contents, preview: bool) -> Entry:
-    read = _reader(contents, preview)
     parts: tuple[Part, ...] = content.parts or (TextPart(""),)
     part = parts[ref.part - 1]
     if isinstance(part, TextPart):
         return Entry(
             ref.part == 1, ref.section, "result", "tool", "untrusted", content.status,
-            read(content.name), read(part.text), read(content.call_id),
+            _read(content.name, contents, preview), _read(part.text, contents, preview),
+            _read(content.call_id, contents, preview),
             digest=_digest(part.text, preview),
         )  # fmt: skip
-    entry = _part(ref, parts, "result", "tool", "untrusted", contents, read)
-    name = entry.name if entry.part == "media" else read(content.name)
-    return replace(entry, status=content.status, name=name, call_id=read(content.call_id))
+    entry = _part(ref, parts, "result", "tool", "untrusted", contents, preview)
+    name = entry.name if entry.part == "media" else _read(content.name, contents, preview)
+    return replace(
+        entry, status=content.status, name=name, call_id=_read(content.call_id, contents, preview)
+    )
 
 
 def _part(
@@ -189,7 +185,7 @@ def _part(
     authority: str,
     trust: str,
     contents: Contents,
-    read: Callable[[Text], str],
+    preview: bool,
 ) -> Entry:
     part = parts[ref.part - 1]
     if isinstance(part, TextPart):  # as nearly all are
@@ -201,7 +197,7 @@ def _part(
             trust=trust,
             status="",
             name="",
-            text=read(part.text),
+            text=_read(part.text, contents, preview),
         )
     entry = Entry(
         first=ref.part == 1,
@@ -219,22 +215,31 @@ def _part(
             if part.blob:
                 text = f"sha256:{part.blob}"
             else:
-                text = read(part.url) if part.url else f"file:{read(part.file)}"
+                text = (
+                    _read(part.url, contents, preview)
+                    if part.url
+                    else f"file:{_read(part.file, contents, preview)}"
+                )
             return replace(entry, kind=f"{kind}/media", name=part.media, text=text, data=data)
         case BoundPart():
             return replace(
                 entry,
                 kind=f"{kind}/bound",
-                text=read(part.source),
+                text=_read(part.source, contents, preview),
                 api=part.api,
                 bound=part.kind,
-                readable=read(part.text),
+                readable=_read(part.text, contents, preview),
             )
         case RawPart():
-            return replace(entry, kind=f"{kind}/raw", text=read(part.source), api=part.api)
+            return replace(
+                entry, kind=f"{kind}/raw", text=_read(part.source, contents, preview), api=part.api
+            )
         case IncompletePart():
             return replace(
-                entry, kind=f"{kind}/incomplete", name=read(part.name), text=read(part.text)
+                entry,
+                kind=f"{kind}/incomplete",
+                name=_read(part.name, contents, preview),
+                text=_read(part.text, contents, preview),
             )
         case WithheldPart():
             return replace(entry, kind=f"{kind}/withheld", name=part.kind, text=part.reason)

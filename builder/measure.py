@@ -64,11 +64,6 @@ def install(name: Named, measure: Measure) -> None:
     MEASURES[name] = measure
 
 
-def any_measure() -> Measure:
-    """A measure for who shows entries again and needs no counts: those of a packet are recorded."""
-    return _utf8_quarter
-
-
 def measure_of(name: Named) -> Measure:
     """The measure of that name and number. Raises UnknownNumber when it is not installed."""
     found = MEASURES.get(name)

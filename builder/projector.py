@@ -186,18 +186,21 @@ def fold_all(state: State, events: Iterable[Event]) -> State:
 
 def entry_count(event: Event) -> int:
     """How many entries an event has when it is shown whole."""
-    match event.content:
-        case MessageUser() | MessageSystem() | MessageAssistant() | ObservationRecorded():
-            return len(event.content.parts)
+    content = event.content
+    match content:
+        case ToolRequested():
+            return 1
         case ToolFinished():
             # A result without parts still is one: it shows as an empty text.
-            return max(1, len(event.content.parts))
+            return len(content.parts) or 1
+        case MessageAssistant() | MessageUser() | MessageSystem() | ObservationRecorded():
+            return len(content.parts)
         case ToolsChanged():
-            return len(event.content.tools)
+            return len(content.tools)
         case ItemOffered():
-            return len(event.content.parts)
+            return len(content.parts)
         case Erased():
-            return event.content.parts
+            return content.parts
         case _:
             return 1
 

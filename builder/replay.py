@@ -12,7 +12,6 @@ import msgspec
 
 from sawlog.builder.assembly import Assembly
 from sawlog.builder.contents import Contents, text_of
-from sawlog.builder.measure import any_measure
 from sawlog.builder.packet import Binding, Entry, Header, Request, entry_bytes
 from sawlog.builder.profiles import Profile
 from sawlog.builder.state import Ref
@@ -77,7 +76,7 @@ def replayed(
 
     `assembly` is one that may hold a beginning of it already. Raises BlobMissing, UnknownNumber.
     """
-    used = assembly or Assembly(any_measure())
+    used = assembly or Assembly()
     used.extend(refs[len(used.refs) :], contents)
     # The profile brings its own headers; what else was recorded the caller had set.
     headers = tuple(header for header in packet.headers if header not in profile.headers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from sawlog.store.envelope import StoredEvent, Unproved
+from sawlog.store.envelope import IGNORABLE, StoredEvent, Unproved
 from sawlog.store.events.registry import Content, Registry
 
 
@@ -31,15 +31,8 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
 def decoded(stored: StoredEvent | Unproved, registry: Registry) -> Event:
     """The event that stored bytes say. Raises Damaged when they do not read."""
+    type, version = stored.type, stored.version
     return Event(
-        seq=stored.seq,
-        id=stored.id.hex(),
-        type=stored.type,
-        version=stored.version,
-        source=stored.source,
-        step=stored.step,
-        occurred_at=stored.occurred_at,
-        content=registry.decode(stored),
-        shown=registry.shown(stored.type, stored.version),
-        ignorable=stored.ignorable,
-    )
+        stored.seq, stored.id.hex(), type, version, stored.source, stored.step, stored.occurred_at,
+        registry.decode(stored), registry.shown(type, version), bool(stored.flags & IGNORABLE),
+    )  # fmt: skip

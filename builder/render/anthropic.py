@@ -217,7 +217,7 @@ class Anthropic(Rendering):
 
     def _result(self, call: Call, group: list[Placed]) -> None:
         at, entry = group[0]
-        pieces = self._filled(group, self._pieces(group, "result", tag=""))
+        pieces = self._result_pieces(group)
         failed = entry.status != "ok"
         if failed and any(isinstance(piece, bytes) for _, piece in pieces):
             self.write.note(at, "repaired", "error_with_media")

@@ -162,10 +162,10 @@ class Rendering(ABC):
 
     def _add(self, group: list[Placed]) -> None:
         entry = group[0][1]
-        role = entry.role
         stage = _STAGES.get(entry.section, MESSAGES)
         if self._body.stage > stage:
             raise ValueError("system text, then tools, then history: an entry came too late")
+        role = entry.role
         if stage == SYSTEM:
             self._say(group, head=True)
         elif stage == TOOLS:
@@ -178,6 +178,8 @@ class Rendering(ABC):
                 self._left_open.extend(self._open)
             self._open = []
             self._reply(group)
+        elif role == "result" and len(group) == 1:
+            self._take_result(group)
         elif role == "result":
             begin = 0
             for end in range(1, len(group) + 1):
@@ -288,6 +290,14 @@ class Rendering(ABC):
             self.write.note(at, "escaped", "own_tag")
         return text
 
+    def _result_pieces(self, group: list[Placed]) -> list[Piece]:
+        """The parts of a result; never none."""
+        if len(group) == 1:  # as nearly all are: one text
+            at, entry = group[0]
+            if not entry.part and not (self.profile.needs.text and blank(entry.text)):
+                return [(at, entry.text)]
+        return self._filled(group, self._pieces(group, "result", tag=""))
+
     def _filled(self, group: list[Placed], pieces: list[Piece]) -> list[Piece]:
         """The pieces without empty texts, where the API refuses them; never none."""
         if self.profile.needs.text:
@@ -368,7 +378,9 @@ class Rendering(ABC):
     def _verdicts(self, group: list[Placed]) -> dict[int, str]:
         """The verdict of each bound item of a reply, by place."""
         bound = [(at, entry) for at, entry in group if entry.part == "bound"]
-        standing = self._body.standing() if bound else ""
+        if not bound:
+            return {}
+        standing = self._body.standing()
         return {at: self._verdict(entry, standing) for at, entry in bound}
 
     def _take_block(self, at: int, entry: Entry) -> None:

@@ -5,14 +5,15 @@
       ,"messages":[…                   a chunk for each message
       ]}                               the tail: the last chunk of every request
 
-Each byte is made and hashed once. A request copies the list of chunks and the running digests and
-puts a tail behind; so without its tail a body is the beginning of every later one. Chunks that have
-become many are joined, so that the list to copy stays short.
+Each byte is made and hashed once, many chunks at a time. A request copies the list of chunks and
+the running digests and puts a tail behind; so without its tail a body is the beginning of every
+later one. Chunks that have become many are joined, so that the list to copy stays short.
 """
 
 from __future__ import annotations
 
 import hashlib
+from typing import ClassVar
 
 import msgspec
 
@@ -43,12 +44,16 @@ class Body:
     `before` is what the request digest is over in front of the body.
     """
 
+    _prefixes: ClassVar[bool] = True
+    """True where all chunks behind the head are what the prefix digest is over."""
+
     def __init__(
         self, before: bytes, head: bytes, system: Section, tools: Section, messages: bytes
     ) -> None:
         self._sections = (_NONE, system, tools, Section(messages, END))
-        self._joined: list[bytes] = []
-        self._chunks = [head]
+        self._joined = [head]
+        self._chunks: list[bytes] = []
+        self._hashed = 0
         self._size = len(head)
         self._body = hashlib.sha256(before + head)
         self._prefix = hashlib.sha256(b"sawlog/1 prefix")
@@ -74,7 +79,7 @@ class Body:
     def message(self, data: bytes) -> None:
         """Append a message."""
         if self.stage == MESSAGES and self.messages:
-            data = b"".join((self._end, b",", data))
+            data = b"%b,%b" % (self._end, data)
         else:
             data = self.until() + self._comma() + data
         self.stage = MESSAGES
@@ -104,6 +109,7 @@ class Body:
 
     def standing(self) -> str:
         """The prefix digest, in hex, of all that stands before the next message."""
+        self._hash()
         prefix = self._prefix.copy()
         prefix.update(self.until())
         return prefix.hexdigest()
@@ -113,6 +119,7 @@ class Body:
 
         The last message is part of the tail alone.
         """
+        self._hash()
         tail = self.until() + (self._comma() + last if last else b"")
         prefix = self._prefix.copy()
         prefix.update(tail)
@@ -126,13 +133,28 @@ class Body:
         return b"," if self.messages else b""
 
     def _emit(self, data: bytes) -> None:
-        self._prefix.update(data)
         self._keep(data)
 
     def _keep(self, data: bytes) -> None:
         self._chunks.append(data)
-        if len(self._chunks) == _MANY:
-            self._joined.append(b"".join(self._chunks))
-            self._chunks = []
         self._size += len(data)
+        if len(self._chunks) == _MANY:
+            if self._hashed:
+                self._hash()
+            joined = b"".join(self._chunks)
+            if not self._hashed:
+                self._take(joined)
+            self._joined.append(joined)
+            self._chunks = []
+            self._hashed = 0
+
+    def _hash(self) -> None:
+        """Bring the running digests up to what is there."""
+        if self._hashed < len(self._chunks):
+            self._take(b"".join(self._chunks[self._hashed :]))
+            self._hashed = len(self._chunks)
+
+    def _take(self, data: bytes) -> None:
         self._body.update(data)
+        if self._prefixes:
+            self._prefix.update(data)

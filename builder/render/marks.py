@@ -38,6 +38,8 @@ class MarkedBody(Body):
     """The chunks of a body. What lies before the lowest mark that rolls is written once and for
     all; the bytes behind it, which hold at most two look-backs and what is new, anew each time."""
 
+    _prefixes = False  # chunks have marks
+
     def __init__(
         self, before: bytes, head: bytes, system: Section, tools: Section, messages: bytes
     ) -> None:
@@ -67,6 +69,7 @@ class MarkedBody(Body):
         if rolling:
             self._settle(rolling[-1])
         tail = _plain(self.until() + (self._comma() + last if last else b""))
+        self._hash()
         prefix = self._prefix.copy()
         prefix.update(tail)
         data = self._marked(self._settled + len(self._tail), rolling) + tail + END

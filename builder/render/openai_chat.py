@@ -73,20 +73,21 @@ class OpenAIChat(Rendering):
                 calls.append(self._call(at, entry))
                 apart = True
                 continue
-            if entry.part == "bound":
+            part = entry.part
+            if part == "bound":
                 if verdicts[at] or entry.bound != "reasoning_content":
                     self.write.note(at, "left_out", verdicts[at] or "not_sent")
                 else:
                     thoughts.append((at, entry))
                 continue
-            piece = self._piece(at, entry)
+            piece = self._piece(at, entry) if part else entry.text
             last = texts[-1][1] if texts else b""
             if isinstance(last, str) and isinstance(piece, str) and piece:
-                joint = _JOINT if apart or entry.part else ""
+                joint = _JOINT if apart or part else ""
                 texts[-1] = (texts[-1][0], last + joint + piece)
             elif piece:
                 texts.append((at, piece))
-            apart = (apart and not piece) or bool(entry.part)
+            apart = (apart and not piece) or bool(part)
         at = group[-1][0]
         split = self.profile.needs.whole_turns and self._last_role == "assistant"
         if not texts and (split or not calls):
@@ -95,7 +96,7 @@ class OpenAIChat(Rendering):
         content = self._content(texts) if texts else b"null"
         thought = self._thought(thoughts, bool(calls))
         asked = b',"tool_calls":[' + b",".join(calls) + b"]" if calls else b""
-        data = b'{"role":"assistant","content":' + content + thought + asked + b"}"
+        data = b'{"role":"assistant","content":%b%b%b}' % (content, thought, asked)
         self._message("assistant", data)
 
     def _piece(self, at: int, entry: Entry) -> str | bytes:
@@ -141,19 +142,17 @@ class OpenAIChat(Rendering):
             arguments = self.write.quoted(at, self.write.object(at, entry).decode())
         else:
             arguments = self.write.quoted(at, entry.text)
-        return (
-            b'{"id":' + id + b',"type":"' + kind.encode() + b'","' + kind.encode()
-            + b'":{"name":' + name + b',"' + member.encode() + b'":' + arguments + b"}}"
+        return b'{"id":%b,"type":"%b","%b":{"name":%b,"%b":%b}}' % (
+            id, kind.encode(), kind.encode(), name, member.encode(), arguments
         )  # fmt: skip
 
     # --- results ---------------------------------------------------------------------------------
 
     def _result(self, call: Call, group: list[Placed]) -> None:
-        pieces = self._filled(group, self._pieces(group, "result", tag=""))
+        pieces = self._result_pieces(group)
         id = self.write.quoted(group[0][0], call.wire)
         content = self._content(pieces)
-        head = b'{"role":"tool","tool_call_id":' + id
-        self._message("tool", head + b',"content":' + content + b"}")
+        self._message("tool", b'{"role":"tool","tool_call_id":%b,"content":%b}' % (id, content))
 
     # --- tools and media -------------------------------------------------------------------------
 

@@ -169,7 +169,7 @@ class OpenAIResponses(Rendering):
     # --- results ---------------------------------------------------------------------------------
 
     def _result(self, call: Call, group: list[Placed]) -> None:
-        pieces = self._filled(group, self._pieces(group, "result", tag=""))
+        pieces = self._result_pieces(group)
         only = pieces[0][1] if len(pieces) == 1 else b""
         if isinstance(only, str):
             output = self.write.quoted(group[0][0], only)

@@ -20,14 +20,14 @@ class Ids:
     """The call ids of one request."""
 
     def __init__(self, allowed: Alphabet) -> None:
-        self._characters = frozenset(allowed.characters)
+        self._characters = allowed.characters
         self._length = allowed.length
         self._used: set[str] = set()
 
     def wire(self, id: str) -> str:
         """The id that a further call goes out under: its own, unless the provider refuses it."""
         wire = id
-        if not 0 < len(id) <= self._length or not self._characters.issuperset(id):
+        if not 0 < len(id) <= self._length or id.strip(self._characters):
             wire = self._made(id, 0)
         number = 0
         while wire in self._used:
@@ -51,7 +51,8 @@ class Ids:
         raw = raw_bytes(id)
         seed = b"sawlog/1 id" + number.to_bytes(4, "big") + raw
         digest = hashlib.sha256(seed).hexdigest()
-        prefix = "call_" if self._characters.issuperset("call_") and self._length > 16 else ""
+        spells = not "call_".strip(self._characters)
+        prefix = "call_" if spells and self._length > 16 else ""
         return (prefix + digest)[: min(self._length, len(prefix) + 32)]
 
 

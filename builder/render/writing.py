@@ -30,6 +30,7 @@ class Writing:
         self.profile = profile
         self.notes: list[tuple[int, str, str]] = []
         self.ids = Ids(profile.ids)
+        self._names: dict[tuple[str, str], str] = {}
 
     def note(self, at: int, what: str, why: str) -> None:
         """Say what became of the entry at that place."""
@@ -52,7 +53,9 @@ class Writing:
 
     def name(self, at: int, name: str, namespace: str = "") -> str:
         """The name that a tool goes out under."""
-        wire = wire_name(name, self.profile.names, namespace)
+        wire = self._names.get((name, namespace))
+        if wire is None:
+            wire = self._names[name, namespace] = wire_name(name, self.profile.names, namespace)
         if wire != name:
             self.note(at, "mapped", "name")
         return wire

@@ -154,14 +154,14 @@ class Registry:
             )
         return kind
 
-    def check(self, kind: EventType, encoded: bytes) -> None:
-        """Raise InvalidEvent, naming the field, when a payload's bytes would not read again.
+    def check(self, kind: EventType, encoded: bytes) -> Payload:
+        """What a payload's bytes read as. Raises InvalidEvent, naming the field, if they do not.
 
         Python does not hold values to their types: what got into a struct by mistake must not get
         into the log, where it could never be read.
         """
         try:
-            self._decoders[kind.name, kind.version].decode(encoded)
+            return self._decoders[kind.name, kind.version].decode(encoded)
         except msgspec.DecodeError as error:
             what, _, where = str(error).partition(" - at ")
             path = where.strip("`").replace("$", kind.name, 1)

@@ -17,7 +17,7 @@ class Bindings:
     """Step to binding. What one reading shows of later steps is kept, for they are asked for next.
 
     `packet_of` gives the newest `packet.built` of a step, `events` those after one seq up to
-    another.
+    another; `known` are steps that were asked for before, and keeps those to come.
     """
 
     def __init__(
@@ -25,11 +25,12 @@ class Bindings:
         packet_of: Callable[[int], Event | None],
         events: Callable[[int, int], Iterator[Event]],
         contents: Contents,
+        known: dict[int, Binding] | None = None,
     ) -> None:
         self._packet_of = packet_of
         self._events = events
         self._contents = contents
-        self._known: dict[int, Binding] = {}
+        self._known = {} if known is None else known
 
     def __call__(self, step: int) -> Binding | None:
         """What the bound items of the step's reply are bound to; None when it has no packet."""

@@ -14,6 +14,7 @@ from sawlog.builder.branching import attended, resuming, state_at
 from sawlog.builder.build import Sending
 from sawlog.builder.contents import text_of
 from sawlog.builder.draft import Refusal
+from sawlog.builder.packet import Binding
 from sawlog.builder.profiles import Profile, profile_named, profile_of
 from sawlog.builder.projector import FOLD, fold, fold_all
 from sawlog.builder.replay import Replayed, replayed, sent_under
@@ -62,8 +63,7 @@ class Recorded:
         self._places = Places(log, row, self._window)
         self._profiles: dict[str, Profile] = {}
         self._states: dict[int, State] = {}
-        self.binding = Bindings(self.packet_event, self.as_stored, self._window)
-        """Step to what the bound items of its reply are bound to, or None."""
+        self._bindings: dict[int, Binding] = {}
 
     @property
     def id(self) -> str:
@@ -79,6 +79,13 @@ class Recorded:
     def window(self) -> Window:
         """The session's contents, for reading."""
         return self._window
+
+    @property
+    def binding(self) -> Bindings:
+        """Step to what the bound items of its reply are bound to, or None."""
+        # Made anew each time: kept, it would keep this reading and all its contents from being
+        # let go of before the next full collection.
+        return Bindings(self.packet_event, self.as_stored, self._window, self._bindings)
 
     def events(self, after: int = 0, upto: int | None = None) -> Iterator[Event]:
         """The events after `after`, up to `upto`, as a fold reads them."""

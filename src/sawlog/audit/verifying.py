@@ -39,7 +39,7 @@ from sawlog.builder.branching import attended
 from sawlog.builder.build import Built, Cache, Sending, bindings_of, build
 from sawlog.builder.draft import Refusal
 from sawlog.builder.manifest import BadManifest
-from sawlog.builder.measure import any_measure, measure_of
+from sawlog.builder.measure import measure_of
 from sawlog.builder.policy import Rules
 from sawlog.builder.projector import fold
 from sawlog.builder.replay import (
@@ -247,7 +247,7 @@ class _Verification:
         used = self.stored_assembly
         if used is None or used.refs[:] != refs[: len(used.refs)]:
             self.window.prefetch(refs)
-            used = Assembly(any_measure())
+            used = Assembly()
         profile = self.session.profile_of(packet)
         out = replayed(packet, refs, self.window, profile, bindings_of(after), used)
         self.stored_assembly = used
