@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests import certificates
 from tests.postgres import PostgresServer
 
 # A developer's own store and server are never touched, whatever the shell says of them. What stays
@@ -37,6 +38,8 @@ def _in_memory() -> str:
 # TMPDIR=/tmp make test says otherwise. Processes that tests start go by it, too.
 if "TMPDIR" not in os.environ and _in_memory():
     os.environ["TMPDIR"] = tempfile.tempdir = _in_memory()
+
+certificates.keep_to_one()
 
 # The suite tries the same examples at each run; `make test-long` looks for new ones.
 settings.register_profile("suite", deadline=None, derandomize=True, print_blob=True)

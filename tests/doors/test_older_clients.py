@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from tests.certificates import with_all
 from tests.doors.older_forms import APIS, FORMS, README
 
 OLDER = ("openai==2.54.0", "anthropic==0.125.0")
@@ -78,6 +79,7 @@ def installed(folder: Path, *wanted: str) -> Path:
                 capture_output=True,
                 text=True,
                 timeout=240,
+                env=with_all(os.environ),
             )
             said = done.stderr.strip().splitlines() if done.returncode else []
         except subprocess.TimeoutExpired:
