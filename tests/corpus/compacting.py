@@ -48,7 +48,7 @@ BUDGETS = (0, 1, 2, 4, 8)
 WINDOWS = (0, 0, 1, 2)
 """The window of the steps is the transcript's last history over this, and a header; 0: none."""
 
-BETWEEN = 20
+BETWEEN = 10
 """Steps that are checked between the next one and the last."""
 
 STRICT = 4
@@ -58,7 +58,7 @@ grows into one that does."""
 SMALL = 1_500
 """Units of a region as large as which its checkpoint may be."""
 
-LOOKED_AT = 0.02
+LOOKED_AT = 0.05
 """The share of forks that is verified as a whole, too."""
 
 _BATCH = 400
