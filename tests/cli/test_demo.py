@@ -10,11 +10,25 @@ from sawlog.agentlog import open as open_log
 from sawlog.demo import script
 from sawlog.demo.repository import Workshop, make
 from tests.cli.command import sawlog, spawned
+from tests.timing import slowness
 
 
-def test_the_demo_shows_a_kill_and_replays_every_packet(tmp_path: Path) -> None:
-    """In a temporary store: nothing is left behind, no process either, as far as one can see."""
-    done = spawned("demo", cwd=tmp_path, TMPDIR=str(tmp_path), HOME=str(tmp_path))
+@pytest.fixture
+def bare(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder that keeps a process from all that is not installed with sawlog itself: the clients
+    of providers and the HTTP libraries."""
+    folder = tmp_path_factory.mktemp("bare")
+    blocked = ("httpx", "httpx2", "openai", "anthropic", "psycopg", "pytest")
+    (folder / "sitecustomize.py").write_text(
+        f"import sys\nsys.modules.update(dict.fromkeys({blocked!r}))\n"
+    )
+    return str(folder)
+
+
+def test_the_demo_shows_a_kill_and_replays_every_packet(tmp_path: Path, bare: str) -> None:
+    """In a temporary store: nothing is left behind, no process either, as far as one can see. The
+    standard library posts."""
+    done = spawned("demo", cwd=tmp_path, TMPDIR=str(tmp_path), HOME=str(tmp_path), PYTHONPATH=bare)
     assert done.code == 0, done.err
     assert done.err == ""
     for told in (
@@ -46,10 +60,16 @@ def _processes_with(mark: str) -> list[bytes]:
 
 
 def test_the_demo_s_session_stays_in_a_store_that_it_is_given(store_url: str) -> None:
-    """Its facts are those that the log shows: the killed call, what stood for it, its late end."""
+    """Its facts are those that the log shows: the killed call, what stood for it, its late end. It
+    takes a name that is free."""
+    taken = ("demo", "demo-2") if store_url.startswith("sqlite") else ()
+    with open_log(store_url) as log:
+        for name in taken:
+            log.store.session(name, create=True)
     done = sawlog("--store", store_url, "demo", "--json")
     assert done.code == 0, done.text
     facts = done.json
+    assert facts["name"] == ("demo-3" if taken else "demo")
     assert facts["replayed"] == facts["equal"] == facts["received"] == len(script.ANSWERS) == 9
     assert facts["steps"] == 8  # the ninth request is the fork's
     assert all(
@@ -88,25 +108,6 @@ def test_the_demo_s_session_stays_in_a_store_that_it_is_given(store_url: str) ->
     assert sawlog("--store", store_url, "verify", "--all").code == 0
 
 
-def test_a_demo_takes_a_name_that_is_free(tmp_path: Path) -> None:
-    store = str(tmp_path / "store.db")
-    with open_log(store) as log:
-        for name in ("demo", "demo-2"):
-            log.store.session(name, create=True)
-    assert sawlog("--store", store, "demo", "--json").json["name"] == "demo-3"
-
-
-def test_the_demo_needs_no_more_than_what_is_installed_with_sawlog(tmp_path: Path) -> None:
-    """No client of a provider, no HTTP library: the standard library posts."""
-    blocked = ("httpx", "httpx2", "openai", "anthropic", "psycopg", "pytest")
-    (tmp_path / "sitecustomize.py").write_text(
-        f"import sys\nsys.modules.update(dict.fromkeys({blocked!r}))\n"
-    )
-    done = spawned("demo", "--json", PYTHONPATH=str(tmp_path))
-    assert done.code == 0, done.err
-    assert done.json["equal"] == len(script.ANSWERS)
-
-
 def test_the_demo_says_when_its_agent_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,4 +143,5 @@ def test_the_repository_s_tests_fail_before_and_pass_after(tmp_path: Path) -> No
 
 @pytest.mark.alone
 def test_the_demo_takes_less_than_15_seconds() -> None:
-    assert sawlog("demo", "--json").json["seconds"] < 15
+    """On the machine of `slowness`; on a slower one so many times as long."""
+    assert sawlog("demo", "--json").json["seconds"] < 15 * slowness()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 
 import pytest
 
@@ -26,6 +25,7 @@ from tests.session.agents import (
     told,
     types,
 )
+from tests.store.stores import RENEWED, while_renewed
 
 HOUR = 3_600_000_000
 
@@ -102,32 +102,36 @@ def test_an_owner_that_slept_through_a_take_over_writes_nothing(store_url: str) 
 
 def test_a_lease_is_renewed_while_a_tool_takes_longer_than_it(store_url: str) -> None:
     code = """
-import sys, time
+import sys
 import sawlog
 from tests.session.agents import one
-with sawlog.open(sys.argv[1]) as log, log.session("task", ttl=0.4, owner="the slow one") as s:
+store, ttl = sys.argv[1], float(sys.argv[2])
+with sawlog.open(store) as log, log.session("task", ttl=ttl, owner="the slow one") as s:
     call = one(s, "run_tests", {})
     with s.tool(call) as run:
         print("ready", flush=True)
-        time.sleep(1.6)
+        sys.stdin.readline()
         run.result("at last")
     print("done", flush=True)
     sys.stdin.readline()
 """
     with opened(store_url) as log:
-        process = python(code, store_url)
+        process = python(code, store_url, str(RENEWED))
         assert process.stdout is not None and process.stdout.readline() == "ready\n"
-        until = time.monotonic() + 1.2
-        while time.monotonic() < until:
+        session = log.find("task").id
+        for _ in while_renewed(log.store, session, 4):
             with pytest.raises(Leased, match="driven by the slow one"):
                 log.session("task", owner="another").acquire()
             [unknown] = log.read("task").recover().unknown
             assert unknown.under_way
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
         assert process.stdout.readline() == "done\n"
         # It waits now, and its lease is renewed all the same.
-        time.sleep(0.6)
-        with pytest.raises(Leased):
-            log.session("task").acquire()
+        for _ in while_renewed(log.store, session, 2):
+            with pytest.raises(Leased):
+                log.session("task").acquire()
         process.kill()
         process.communicate()
         with log.session("task", wait=20) as s:
@@ -154,7 +158,9 @@ with sawlog.open(sys.argv[1]) as log, log.session("task", ttl=0.6, owner="the ki
     if early.driven_by:  # while its lease lives nobody can tell that it is dead
         assert early.driven_by == "the killed one"
         assert [action.do for action in early.next] == ["wait", "run"]
-    with log.session("task", wait=20, owner="the next one") as s:
+    with log.session("task", wait=20):
+        pass  # it has expired
+    with log.session("task", owner="the next one") as s:  # one that does not wait in what follows
         assert [action.do for action in s.recover().next] == ["ask", "run"]
         s.suspend()
         with log.session("task", owner="the third one") as third:
@@ -188,11 +194,11 @@ def test_the_clock_that_counts_is_the_databases(store_url: str, ahead: int) -> N
                         s.user("two")
         if store_url.startswith("postgresql"):
             # A lease taken by who is an hour off lives as long as any, and no longer.
-            with elsewhere.session("task", owner="elsewhere", ttl=0.3) as other:
+            with elsewhere.session("task", owner="elsewhere", ttl=RENEWED) as other:
                 other._driver._renewer.stop()  # type: ignore[union-attr]  # as if it slept
                 with pytest.raises(Leased):
                     log.session("task", owner="the first").acquire()
-                with log.session("task", owner="the first", wait=5) as s:
+                with log.session("task", owner="the first", wait=20) as s:
                     assert s.recover().driven_by == ""
                     with pytest.raises(Fenced, match="taken over by the first"):
                         other.user("three")

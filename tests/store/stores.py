@@ -6,15 +6,20 @@ import itertools
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from msgspec import structs
+
+from sawlog.store import directory
 from sawlog.store.database import Database, open_database
 from sawlog.store.envelope import NewEvent
 from sawlog.store.errors import NoStore
 from sawlog.store.events import CORE
 from sawlog.store.events.base import Payload
 from sawlog.store.events.registry import event
+from sawlog.store.log import Log
 from sawlog.store.text import Text
 
 ROOT = Path(__file__).parents[2]
@@ -58,6 +63,30 @@ def note(text: str = "", **fields: object) -> NewEvent:
 def deed(text: str = "", **fields: object) -> NewEvent:
     """An event that needs the lease where one is live."""
     return NewEvent(payload=Deed(text=text), source="harness", **fields)  # type: ignore[arg-type]
+
+
+def expire(log: Log, session: bytes) -> None:
+    """Let the lease in the session's row have expired, by whatever clock counts."""
+    row = structs.replace(log.get(session), expires_at=1)
+    values = (row.expires_at, directory.crc(log.tenant, row), row.sid)
+    with log.database.write() as tx:
+        assert tx.run("UPDATE sawlog.sessions SET expires_at = ?, crc = ? WHERE sid = ?", values)
+
+
+RENEWED = 1.6
+"""Seconds of a lease that is to be renewed three times in them, on a machine that may stand still
+for one."""
+
+
+def while_renewed(log: Log, session: bytes, times: int) -> Iterator[None]:
+    """Give turns until the lease of a session was renewed so often; fails where nobody does."""
+    seen = {log.get(session).expires_at}
+    until = time.monotonic() + 60
+    while len(seen) <= times:
+        assert time.monotonic() < until, "nobody renews the lease"
+        yield
+        time.sleep(0.02)
+        seen.add(log.get(session).expires_at)
 
 
 def counted(start: int = 1) -> Callable[[], bytes]:

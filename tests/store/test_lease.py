@@ -4,23 +4,13 @@ from __future__ import annotations
 
 import time
 
-import msgspec
 import pytest
 
-from sawlog.store import directory
 from sawlog.store.database import Database
 from sawlog.store.errors import Conflict, Fenced, Leased, StoreError
 from sawlog.store.lease import Lease, Renewer
 from sawlog.store.log import Log
-from tests.store.stores import REGISTRY, deed, made, note
-
-
-def expire(log: Log, session: bytes) -> None:
-    """Let the lease in the session's row have expired, by whatever clock counts."""
-    row = msgspec.structs.replace(log.get(session), expires_at=1)
-    values = (row.expires_at, directory.crc(log.tenant, row), row.sid)
-    with log.database.write() as tx:
-        assert tx.run("UPDATE sawlog.sessions SET expires_at = ?, crc = ? WHERE sid = ?", values)
+from tests.store.stores import REGISTRY, RENEWED, deed, expire, made, note, while_renewed
 
 
 def test_a_lease_is_held_by_one_and_names_its_owner(log: Log) -> None:
@@ -161,16 +151,15 @@ class TestRenewer:
     def test_it_keeps_a_lease_alive_while_work_goes_on(self, database: Database) -> None:
         log = Log(database, registry=REGISTRY)
         session = log.session("s", create=True)
-        lease = log.leases.acquire(session.id, "one", 0.6)
-        with Renewer(log.leases, lease, 0.6) as renewer:
-            for _ in range(15):
-                time.sleep(0.1)
+        lease = log.leases.acquire(session.id, "one", RENEWED)
+        with Renewer(log.leases, lease, RENEWED) as renewer:
+            for _ in while_renewed(log, session.id, 4):
                 with pytest.raises(Leased):
                     log.leases.acquire(session.id, "two", 60)
                 log.append(session, [deed()], lease=renewer.lease)
             renewer.check()
-        assert renewer.lease.expires_at > lease.expires_at
-        time.sleep(0.7)
+        assert renewer.lease.expires_at > lease.expires_at + RENEWED * 1_000_000
+        expire(log, session.id)  # nobody renews it now
         assert log.leases.acquire(session.id, "two", 60).owner == "two"
 
     def test_it_stops_and_says_when_the_lease_was_taken_over(self, log: Log) -> None:
