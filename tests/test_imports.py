@@ -16,6 +16,7 @@ import pytest
 
 import sawlog
 from tests.fresh import import_milliseconds, imported_modules
+from tests.timing import slowness
 
 FACE = Path(sawlog.__file__).parent
 
@@ -503,12 +504,13 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 @pytest.mark.alone
 def test_the_face_costs_nothing_to_import() -> None:
+    """On the machine of `slowness`; on a slower one so many times as much."""
     bare = import_milliseconds("pass")
-    assert import_milliseconds("import sawlog") - bare < 25
+    assert import_milliseconds("import sawlog") - bare < 25 * slowness()
 
 
 @pytest.mark.alone
 def test_help_takes_less_than_150_ms_of_imports() -> None:
     if "main" not in (FACE / "cli" / "__init__.py").read_text(encoding="utf-8"):
         pytest.skip("the command is not written yet")
-    assert import_milliseconds("from sawlog.cli import main; main()", "--help") < 150
+    assert import_milliseconds("from sawlog.cli import main; main()", "--help") < 150 * slowness()

@@ -204,15 +204,16 @@ def test_dropped_connections_are_errors_of_the_connection() -> None:
 def test_a_client_may_lose_patience() -> None:
     """Its timeout is its own; the fake ends without waiting for the answer that it owed."""
     start = time.monotonic()
-    with FakeProvider([Hang(60, Reply("late")), Hang(0.05, Reply("in time"))]) as fake:
-        client = openai.OpenAI(api_key="k", base_url=f"{fake.url}/v1", max_retries=0, timeout=1.0)
+    with FakeProvider([Hang(600, Reply("late")), Hang(0.05, Reply("in time"))]) as fake:
+        client = openai.OpenAI(api_key="k", base_url=f"{fake.url}/v1", max_retries=0)
         body = as_bytes(STARTS["openai-chat"])
         with client:
             with pytest.raises(openai.APITimeoutError):
-                client.post("/chat/completions", content=body, cast_to=httpx2.Response)
+                hasty = client.with_options(timeout=0.2)
+                hasty.post("/chat/completions", content=body, cast_to=httpx2.Response)
             response = client.post("/chat/completions", content=body, cast_to=httpx2.Response)
         assert b"in time" in response.content
-    assert time.monotonic() - start < 20
+    assert time.monotonic() - start < 300
 
 
 def test_a_request_that_anthropic_finds_too_large() -> None:

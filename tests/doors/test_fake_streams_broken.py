@@ -38,6 +38,9 @@ from tests.doors.streams import GEMINI, KINDS, as_json, read, read_async, start_
 kinds = pytest.mark.parametrize("kind", KINDS)
 CALLS = [Call("read", {"path": "a.py", "n": 1}), Call("read", {"path": "b.py", "n": 2})]
 REPLY = Reply("I read both files.", calls=CALLS)
+ROUNDS = 3
+"""Tries to see what came early, on a machine that may stand still just then."""
+
 # What a client raises when its connection drops in the middle of a stream: OpenAI's wraps it.
 DROPPED = (httpx2.RemoteProtocolError, openai.APIConnectionError)
 
@@ -215,15 +218,21 @@ def test_a_line_that_is_no_json(kind: str) -> None:
 def test_silence_in_mid_stream_and_behind_the_headers(kind: str) -> None:
     """Events stay where they are; the time passes before the first one, and behind the third."""
     faults: list[Fault] = [Stall(At(events=3), 0.2), Stall(At(events=3), 0.1)]
-    with FakeProvider([REPLY, Streamed(REPLY, faults, wait=0.2)]) as fake:
-        whole = list(read(fake, kind, start_of(kind)))
-        times = [time.monotonic()]
-        for _ in read(fake, kind, start_of(kind)):
-            times.append(time.monotonic())
-    assert len(times) == len(whole) + 1
-    assert times[1] - times[0] > 0.2
     silent = shown(kind, 3)
-    assert times[silent + 1] - times[silent] > 0.25  # the third may have come late
+    gaps: list[float] = []
+    for _ in range(ROUNDS):
+        with FakeProvider([REPLY, Streamed(REPLY, faults, wait=0.2)]) as fake:
+            whole = list(read(fake, kind, start_of(kind)))
+            times = [time.monotonic()]
+            for _event in read(fake, kind, start_of(kind)):
+                times.append(time.monotonic())
+        assert len(times) == len(whole) + 1
+        assert times[1] - times[0] > 0.2
+        assert times[silent + 1] - times[0] > 0.5
+        gaps.append(times[silent + 1] - times[silent])
+        if gaps[-1] > 0.25:
+            return
+    raise AssertionError(f"the third event came no sooner than the fourth: {gaps}")
 
 
 def test_silence_before_the_headers_and_behind_them() -> None:
@@ -231,15 +240,19 @@ def test_silence_before_the_headers_and_behind_them() -> None:
     body = as_bytes(STARTS["openai-chat"] | {"stream": True})
     url = "/v1/chat/completions"
     script: list[Step] = [Hang(0.4, Reply("a")), Streamed(Reply("a"), wait=0.4)]
-    waits: list[tuple[bool, bool]] = []
-    with FakeProvider(script) as fake, httpx2.Client(base_url=fake.url) as client:
-        for _ in script:
-            start = time.monotonic()
-            with client.stream("POST", url, content=body) as response:
-                headers = time.monotonic() - start
-                assert b"".join(response.iter_bytes()) == fake.requests[-1].answer
-            waits.append((headers > 0.4, time.monotonic() - start > 0.4))
-    assert waits == [(True, True), (False, True)]
+    for _ in range(ROUNDS):
+        waits: list[tuple[bool, bool]] = []
+        with FakeProvider(script) as fake, httpx2.Client(base_url=fake.url) as client:
+            for _step in script:
+                start = time.monotonic()
+                with client.stream("POST", url, content=body) as response:
+                    headers = time.monotonic() - start
+                    assert b"".join(response.iter_bytes()) == fake.requests[-1].answer
+                waits.append((headers > 0.4, time.monotonic() - start > 0.4))
+        assert waits[0] == (True, True) and waits[1][1]
+        if not waits[1][0]:
+            return
+    raise AssertionError("the headers came no sooner than the body")
 
 
 @kinds

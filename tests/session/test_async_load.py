@@ -17,11 +17,13 @@ import pytest
 from sawlog.agentlog import AgentLog
 from sawlog.work.reply import Reply
 from tests.session.agents import python, sound
+from tests.timing import slowness
 
 SESSIONS = 100
 CLIENTS = 10
 LONGEST = 0.050
-"""Seconds that one callback may hold the loop, in which no other task has its turn."""
+"""Seconds that one callback may hold the loop, in which no other task has its turn; on a machine
+that is slower than that of `slowness`, so many times as long."""
 
 PROVIDER = """
 import json, sys
@@ -168,12 +170,12 @@ def test_a_hundred_sessions_at_once_and_the_loop_is_never_blocked(
     used = off_the_loop(log)
     measured: list[str] = []
     for round in ("one", "two", "three"):
-        found = asyncio.run(asyncio.wait_for(crowd(log, url, round), 120))
+        found = asyncio.run(asyncio.wait_for(crowd(log, url, round), 600))
         clock = max(held.clock for held in found)
         ours = max(held.computed for held in found)
         measured.append(f"{clock * 1000:.0f} ms, {ours * 1000:.0f} ms of it ours")
         assert len(found) > SESSIONS * 20
-        if min(clock, ours) < LONGEST:
+        if min(clock, ours) < LONGEST * slowness():
             break
     else:
         pytest.fail(f"one callback held the loop for {'; for '.join(measured)}")

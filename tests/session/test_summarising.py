@@ -229,7 +229,7 @@ def test_a_server_that_drips_runs_into_the_same_time() -> None:
         provider = Provider(api="anthropic", model="m", base_url=url, timeout=0.4, retries=0)
         began = time.monotonic()
         assert provider.ask(request).error == "timeout"
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 60  # for ever, without the bound
     finally:
         server.shutdown()
         server.server_close()

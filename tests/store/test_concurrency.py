@@ -182,7 +182,7 @@ def test_a_strangers_lock_is_waited_for_and_then_named(tmp_path: Path) -> None:
         began = time.monotonic()
         with pytest.raises(Busy, match="try again"):
             log.append(session, [deed()])
-        assert 0.2 <= time.monotonic() - began < 5
+        assert 0.2 <= time.monotonic() - began < 25
         stranger.execute("ROLLBACK")
         stranger.close()
         assert log.append(session, [deed()]).seqs == (1,)

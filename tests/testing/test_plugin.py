@@ -17,6 +17,7 @@ import pytest
 from sawlog.providers.fake import Call, FakeProvider, Reply
 from sawlog.testing import plugin
 from tests.fresh import imported_modules
+from tests.timing import slowness
 
 AGENT = """
 import os
@@ -285,7 +286,7 @@ print((time.perf_counter() - start) * 1000)
 
 @pytest.mark.alone
 def test_the_plugin_costs_next_to_nothing_to_import() -> None:
-    """Milliseconds beside pytest, the shortest of some runs."""
+    """Milliseconds beside pytest, the shortest of some runs; on the machine of `slowness`."""
     run = [sys.executable, "-P", "-c", TIMED]
     outputs = [subprocess.run(run, capture_output=True, check=True).stdout for _ in range(5)]
-    assert min(map(float, outputs)) < 5
+    assert min(map(float, outputs)) < 5 * slowness()
