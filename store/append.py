@@ -121,7 +121,7 @@ class Appender:
             chain.head,
             chain.digest,
             len(batch),
-            tuple(event.occurred_at for event in batch),
+            tuple([event.occurred_at for event in batch]),
         )
 
     def _at_once(
@@ -147,17 +147,19 @@ class Appender:
                 return None
         elif lease.token != row.fence or row.owner is None or lease.session != session:
             return None
-        if row.ancestors and any(event.is_named for event in events):
-            return None  # ancestors' ids stand in other rows
-        for event in batch:
+        # Ids that were made here are new; one that was given may stand in a pack.
+        given: list[bytes] = []
+        for new, event in zip(events, batch, strict=True):
+            if new.id is not None or new.key is not None:
+                given.append(event.id)
             for digest in event.cites:
                 if digest not in packed:
                     return None  # a blob that should be in the session: the long way looks
-        chain = Chain(row, self._clock(), lease.token if lease else 0)
+        if given and row.ancestors:
+            return None  # ancestors' ids stand in other rows
+        chain = Chain(row, self._clock(), 0 if lease is None else lease.token)
         chain.extend(batch)
         contents = blobs.insertable(row.sid, packed) if packed else []
-        # Ids that were made here are new; one that was given may stand in a pack.
-        given = [new.id for new, event in zip(batch, events, strict=True) if event.is_named]
         if self._database.append_at_once(session, chain.moves(), chain.rows, contents, given):
             return chain
         self._shared.add(session)
@@ -192,9 +194,8 @@ class Appender:
 
     def _prepared(self, events: Sequence[NewEvent]) -> list[Prepared]:
         now = self._clock()
-        batch = [
-            prepare(event, self._registry, now, self._make_id, self._make_salt) for event in events
-        ]
+        registry, make_id, make_salt = self._registry, self._make_id, self._make_salt
+        batch = [prepare(event, registry, now, make_id, make_salt) for event in events]
         if len(batch) > 1 and len({event.id for event in batch}) != len(batch):
             raise InvalidEvent("two events of one batch have the same id", path="id")
         return batch
@@ -204,12 +205,13 @@ class Appender:
     def _packed(self, session: bytes, batch: list[Prepared]) -> blobs.Contents:
         # Packing takes longer than the rest, so it is done before the store is locked, and not
         # for what this handle wrote before.
-        return {
-            blob.digest: (len(blob.data), self._put(session, blob.digest, blob.data))
-            for event in batch
-            for blob in event.blobs
-            if (session, blob.digest) not in self._written
-        }
+        packed: blobs.Contents = {}
+        for event in batch:
+            for blob in event.blobs:
+                if (session, blob.digest) not in self._written:
+                    data = self._put(session, blob.digest, blob.data)
+                    packed[blob.digest] = len(blob.data), data
+        return packed
 
     def _put(self, session: bytes, digest: bytes, data: bytes) -> blobs.Packed:
         if self._objects is not None:
@@ -269,7 +271,10 @@ class Appender:
             self._seen.clear()
             self._shared.clear()
         self._seen[session] = after = chain.after()
-        self._packer.grown(after, chain.size + sum(size for size, _ in packed.values()))
+        size = chain.size
+        for each, _ in packed.values():
+            size += each
+        self._packer.grown(after, size)
 
 
 class Chain:
@@ -296,45 +301,25 @@ class Chain:
         seq, digest = self.head, self.digest
         for event in batch:
             seq += 1
-            digest = link(
-                digest,
-                header(
-                    session,
-                    seq,
-                    event.id,
-                    event.type,
-                    event.version,
-                    event.flags,
-                    event.step,
-                    event.source,
-                    event.occurred_at,
-                    recorded_at,
-                    fence,
-                ),
-                commit(event.salt, event.payload),
-            )
-            codec, payload = blobs.pack(event.payload)
-            self.size += len(event.payload)
+            (
+                id, type, version, flags, step, source, occurred_at, payload, salt, cites
+            ) = (
+                event.id, event.type, event.version, event.flags, event.step, event.source,
+                event.occurred_at, event.payload, event.salt, event.cites,
+            )  # fmt: skip
+            head = header(
+                session, seq, id, type, version, flags, step, source, occurred_at, recorded_at,
+                fence,
+            )  # fmt: skip
+            digest = link(digest, head, commit(salt, payload))
+            self.size += len(payload)
+            codec, data = blobs.pack(payload)
             self.rows.append(
                 (
-                    sid,
-                    seq,
-                    event.id,
-                    event.type,
-                    event.version,
-                    event.flags,
-                    event.step,
-                    event.source,
-                    event.occurred_at,
-                    recorded_at,
-                    fence,
-                    event.salt,
-                    digest,
-                    b"".join(event.cites) or None,
-                    codec,
-                    payload,
+                    sid, seq, id, type, version, flags, step, source, occurred_at, recorded_at,
+                    fence, salt, digest, b"".join(cites) if cites else None, codec, data,
                 )
-            )
+            )  # fmt: skip
         self.head, self.digest = seq, digest
         self._events += batch
 

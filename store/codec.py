@@ -19,15 +19,11 @@ from sawlog.store.content import MediaPart
 from sawlog.store.envelope import IGNORABLE, Blob, NewEvent, Prepared
 from sawlog.store.errors import InvalidEvent, quoted
 from sawlog.store.events.base import Payload
-from sawlog.store.events.registry import Registry
+from sawlog.store.events.registry import EventType, Registry
 from sawlog.store.ids import keyed_id
 from sawlog.store.text import LIMIT, TextObject, seal
 
 _MAGIC = b"sawlog/1"
-_HEAD = struct.Struct(">8s16sQ16s")
-_MIDDLE = struct.Struct(">IIQ")
-_TAIL = struct.Struct(">qqQ")
-_LENGTH = struct.Struct(">I")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -55,19 +51,18 @@ def header(
     fence: int,
 ) -> bytes:
     """The hashed header of an event: big-endian, type and source with a 4-byte length."""
-    kind = type.encode()
-    channel = source.encode()
-    return b"".join(
-        (
-            _HEAD.pack(_MAGIC, session, seq, id),
-            _LENGTH.pack(len(kind)),
-            kind,
-            _MIDDLE.pack(version, flags, step),
-            _LENGTH.pack(len(channel)),
-            channel,
-            _TAIL.pack(occurred_at, recorded_at, fence),
-        )
-    )
+    kind, channel = type.encode(), source.encode()
+    long, wide = len(kind), len(channel)
+    return _shape(long, wide)(
+        _MAGIC, session, seq, id, long, kind, version, flags, step, wide, channel,
+        occurred_at, recorded_at, fence,
+    )  # fmt: skip
+
+
+@lru_cache(1024)
+def _shape(long: int, wide: int) -> Callable[..., bytes]:
+    """What makes the header of a type and a source of so many bytes."""
+    return struct.Struct(f">8s16sQ16sI{long}sIIQI{wide}sqqQ").pack
 
 
 def link(previous: bytes, head: bytes, commitment: bytes) -> bytes:
@@ -102,7 +97,66 @@ def prepare(
 
     Raises InvalidEvent, naming the path, for what cannot be stored.
     """
-    kind = registry.declared(type(new.payload))
+    payload, named, id, step, occurred_at = (
+        new.payload, new.blobs, new.id, new.step, new.occurred_at
+    )  # fmt: skip
+    kind = registry.declared(type(payload))
+    blobs = named
+    cited: tuple[bytes, ...] = ()
+    encoded = _as_it_is(payload, kind, registry)
+    if encoded is None:
+        payload, encoded, blobs, cited = _encoded(new, kind, registry)
+    _check_source(new.source)
+    if step is not None and not 0 <= step < 2**63:
+        raise InvalidEvent(f"step {step} is no step number", path="step")
+    if occurred_at is not None and not -(2**63) <= occurred_at < 2**63:
+        raise InvalidEvent("a time is in microseconds, in 64 bits", path="occurred_at")
+    for blob in named:
+        if blob.digest not in cited:
+            raise InvalidEvent("a blob came with it that its payload does not name", path="blobs")
+    if id is None:
+        id = make_id() if new.key is None else keyed_id(new.key)
+    elif len(id) != 16:
+        raise InvalidEvent("an event id has 16 bytes", path="id")
+    redacted = payload.redacted
+    return Prepared(
+        id,
+        kind.name,
+        kind.version,
+        IGNORABLE if new.ignorable else 0,
+        step or 0,
+        new.source,
+        now if occurred_at is None else occurred_at,
+        encoded,
+        make_salt(),
+        blobs,
+        cited,
+        step is not None,
+        occurred_at is not None,
+        kind.open,
+        None if redacted is None else redacted.number,
+    )
+
+
+def _as_it_is(payload: Payload, kind: EventType, registry: Registry) -> bytes | None:
+    """The bytes of a payload that has nothing to seal; None where that takes a closer look.
+
+    Bytes as few as that hold no text that is too long, and encoding finds the odd ones. They read
+    as what they were made of, so all that should be text is text.
+    """
+    try:
+        encoded = _encode(payload)
+        if len(encoded) > LIMIT or b'"blob":"' in encoded:
+            return None
+        return encoded if registry.check(kind, encoded) == payload else None
+    except (UnicodeEncodeError, TypeError, OverflowError, InvalidEvent):
+        return None
+
+
+def _encoded(
+    new: NewEvent, kind: EventType, registry: Registry
+) -> tuple[Payload, bytes, tuple[Blob, ...], tuple[bytes, ...]]:
+    """The payload sealed, its bytes, the blobs that are with it, and the digests that it names."""
     blobs: dict[bytes, Blob] = {blob.digest: blob for blob in new.blobs}
     cited: dict[bytes, None] = {}
     payload = _sealed(new.payload, kind.name, blobs, cited)
@@ -111,40 +165,7 @@ def prepare(
     except (UnicodeEncodeError, TypeError, OverflowError) as error:
         raise InvalidEvent(str(error), path=kind.name) from error
     registry.check(kind, encoded)
-    _check_source(new.source)
-    if new.step is not None and not 0 <= new.step < 2**63:
-        raise InvalidEvent(f"step {new.step} is no step number", path="step")
-    if new.occurred_at is not None and not -(2**63) <= new.occurred_at < 2**63:
-        raise InvalidEvent("a time is in microseconds, in 64 bits", path="occurred_at")
-    for blob in new.blobs:
-        if blob.digest not in cited:
-            raise InvalidEvent("a blob came with it that its payload does not name", path="blobs")
-    if new.id is not None and len(new.id) != 16:
-        raise InvalidEvent("an event id has 16 bytes", path="id")
-    if new.id is not None:
-        chosen = new.id
-    elif new.key is not None:
-        chosen = keyed_id(new.key)
-    else:
-        chosen = make_id()
-    redacted = payload.redacted
-    return Prepared(
-        id=chosen,
-        type=kind.name,
-        version=kind.version,
-        flags=IGNORABLE if new.ignorable else 0,
-        step=new.step or 0,
-        source=new.source,
-        occurred_at=now if new.occurred_at is None else new.occurred_at,
-        payload=encoded,
-        salt=make_salt(),
-        blobs=tuple(blobs.values()),
-        cites=tuple(cited),
-        step_given=new.step is not None,
-        occurred_given=new.occurred_at is not None,
-        open=kind.open,
-        redacted=None if redacted is None else redacted.number,
-    )
+    return payload, encoded, tuple(blobs.values()), tuple(cited)
 
 
 @lru_cache(1024)

@@ -41,7 +41,7 @@ class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
         return self.id is not None or self.key is not None
 
 
-class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+class Prepared(msgspec.Struct, frozen=True):
     """An event ready to be linked and written: all but its place in the log.
 
     `cites` are the digests of all blobs that the payload names; `blobs` those that came with it.

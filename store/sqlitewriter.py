@@ -31,6 +31,9 @@ CHECKPOINT_BYTES = 2 << 20
 A WAL that is short is soon used again, and writing into it costs less than making it longer."""
 
 
+_MOVE, _INSERT, _INSERT_BLOB = map(unqualified, (rows.MOVE, rows.INSERT, blobs.INSERT))
+
+
 class Writing:
     """The writing side of a handle: its one connection, made on first use, and whose turn it is."""
 
@@ -120,6 +123,7 @@ class Writer:
         self._side = SideLock(f"{path}-lock")
         self._shelf = shelf
         self._raw = connect_to_write(path, url, wait, self._side)
+        self._cursor = self._raw.cursor()
         self._connection = sqlalchemy_on(self._raw, self._begin)
         self._tx = SqliteTransaction(self._raw, url, shelf)
         # What writers left behind that were killed before they could tidy up.
@@ -161,20 +165,24 @@ class Writer:
         given: Sequence[bytes],
     ) -> bool:
         """One append as a transaction of its own, without SQLAlchemy's part in it."""
-        execute, execute_many = self._raw.execute, self._raw.executemany
-        written = sum([len(row[-1]) for row in events]) + sum([len(row[-1]) for row in contents])
+        cursor = self._cursor
+        written = 0
         committing = False
         try:
             self._begin()
-            if execute(unqualified(rows.MOVE), move).rowcount != 1:
+            if cursor.execute(_MOVE, move).rowcount != 1:
                 self._fail()
                 return False
             if given and self._shelf.by_ids(self._tx, move[3], given):
                 self._fail()
                 return False
             if contents:
-                execute_many(unqualified(blobs.INSERT), contents)
-            execute_many(unqualified(rows.INSERT), events)
+                cursor.executemany(_INSERT_BLOB, contents)
+                for row in contents:
+                    written += len(row[-1])
+            cursor.executemany(_INSERT, events)
+            for row in events:
+                written += len(row[-1])
             committing = True
             self._raw.commit()
         except sqlite3.IntegrityError:
@@ -236,6 +244,7 @@ class Writer:
     def _end(self) -> None:
         with suppress(sqlite3.Error):
             self._raw.rollback()
+            self._cursor.close()  # its last statement would keep the file open
         self._connection.close()
         self._raw.close()
 
@@ -248,7 +257,7 @@ class Writer:
         while True:
             if self._side.try_exclusive():
                 try:
-                    self._raw.execute("BEGIN IMMEDIATE")
+                    self._cursor.execute("BEGIN IMMEDIATE")
                     if self._side.try_shared():
                         return
                     self._raw.rollback()  # somebody came between, and finds the write lock taken
