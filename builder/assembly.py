@@ -69,11 +69,16 @@ class Assembly:
         headers: tuple[tuple[str, str], ...],
         profile: Profile,
         bindings: Callable[[int], Binding | None],
+        *,
+        prefixed: bool = True,
     ) -> Request:
-        """The request of what is there. Rendering goes on where it stopped under this header."""
+        """The request of what is there. Rendering goes on where it stopped under this header.
+
+        `prefixed` as for `render.start`, for a rendering that begins here.
+        """
         under = (header, headers, profile.text)
         if self._rendering is None or self._under != under:
-            self._rendering = start(header, profile, bindings, headers=headers)
+            self._rendering = start(header, profile, bindings, headers=headers, prefixed=prefixed)
             self._rendered = 0
             self._under = under
         self._rendering.bindings = bindings

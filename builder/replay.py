@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from sawlog.builder.assembly import Assembly
 from sawlog.builder.contents import Contents, text_of
@@ -80,7 +81,10 @@ def replayed(
     used.extend(refs[len(used.refs) :], contents)
     # The profile brings its own headers; what else was recorded the caller had set.
     headers = tuple(header for header in packet.headers if header not in profile.headers)
-    request = used.request(sent_under(packet, contents), headers, profile, bindings)
+    header = sent_under(packet, contents)
+    request = used.request(header, headers, profile, bindings, prefixed=False)
+    # Of the same bytes the prefix is the same, and others are no replay.
+    request = replace(request, prefix=packet.prefix)
     return Replayed(used.refs, used.entries, request, used.semantic(packet.missing))
 
 

@@ -282,6 +282,17 @@ class Log:
                 found += unproved.between(tx, self._kept, sid, first, last, row.id, wanted)
         return found
 
+    def newest_step(self, session: Session, after: int, upto: int) -> int | None:
+        """The largest step among the session's events of that range, which is not empty.
+
+        None unless each has a row of the session's own that says it: then they are to be read.
+        """
+        with self.database.read() as tx:
+            row = directory.get(tx, self.tenant, _id(session))
+            if after < row.base:
+                return None
+            return unproved.newest_step(tx, row.sid, after + 1, upto)
+
     def contents_of(self, session: Session, seqs: Sequence[int]) -> list[Unproved]:
         """The events of those seqs as content, in no order; one that is missing is left out."""
         found: list[Unproved] = []

@@ -112,11 +112,16 @@ def content_of(row: Row, session: bytes, dictionary: Dictionary | Lost | None = 
     return Unproved(seq, id, type, version, flags, step, source, occurred, payload, row[13] or b"")
 
 
+def check(row: Row, session: bytes) -> None:
+    """Raise Damaged, naming session and seq, for a row that does not hold what belongs there."""
+    if tuple(map(type, row)) not in (_PROVED if row[14] == PROVED else _SHAPES):
+        raise damaged(session, row[0], "its row does not hold what belongs there")
+
+
 def _payload(row: Row, session: bytes, dictionary: Dictionary | Lost | None) -> bytes | None:
     """The payload that a row holds, unpacked; the row is checked first."""
     codec, payload = row[14], row[15]
-    if tuple(map(type, row)) not in (_PROVED if codec == PROVED else _SHAPES):
-        raise damaged(session, row[0], "its row does not hold what belongs there")
+    check(row, session)
     if not codec or codec == PROVED or payload is None:
         return cast("bytes | None", payload)
     try:

@@ -15,6 +15,8 @@ from sawlog.store.dictionary import Kept
 from sawlog.store.envelope import Unproved
 from sawlog.store.pack import Wanted
 
+_STEPS = "SELECT e.step FROM sawlog.events e WHERE e.sid = ? AND e.seq BETWEEN ? AND ?"
+
 _MANY = 64
 """Events from which on it pays to look into the packs first: most old ones are there."""
 
@@ -41,10 +43,17 @@ def between(
     rows.check_whole(found, upto + 1, last, session)
     dictionary = dictionaries.of_rows(tx, kept, sid, found)
     for row in found:
-        each = rows.content_of(row, session, dictionary)
-        if wanted is None or wanted(each.type, each.version):
-            packed.append(each)
+        if wanted is None or wanted(row[2], row[3]):
+            packed.append(rows.content_of(row, session, dictionary))
+        else:
+            rows.check(row, session)
     return packed
+
+
+def newest_step(tx: Transaction, sid: int, first: int, last: int) -> int | None:
+    """The largest step among a range of a session's own events; None unless all have sound rows."""
+    steps = [step for (step,) in tx.all(_STEPS, (sid, first, last)) if isinstance(step, int)]
+    return max(steps) if len(steps) == last - first + 1 else None
 
 
 def among(

@@ -94,12 +94,14 @@ def start(
     *,
     headers: Sequence[tuple[str, str]] = (),
     account: str | None = None,
+    prefixed: bool = True,
 ) -> Rendering:
     """An empty rendering under a header and its profile.
 
     `bindings` says what the bound items of a step are bound to. `headers` are HTTP headers of the
     caller that change what the model does. `account` is the organisation or label that the request
-    goes out under; None: the accounts of bound items are not compared.
+    goes out under; None: the accounts of bound items are not compared. Not `prefixed`: requests
+    may come without their prefix digest, which then is not worked out.
     Raises UnknownNumber for a renderer that is not installed, ConfigError when header, profile and
     renderer do not belong together, or a parameter or HTTP header is not the caller's to set.
     """
@@ -111,4 +113,4 @@ def start(
         )
     if header.profile != profile.named:
         raise ConfigError(f"the header names the profile {header.profile}, not {profile.named}")
-    return renderer(header, profile, bindings, headers, account)
+    return renderer(header, profile, bindings, headers, account, prefixed=prefixed)

@@ -86,6 +86,8 @@ class Rendering(ABC):
         bindings: Bindings,
         headers: Sequence[tuple[str, str]],
         account: str | None,
+        *,
+        prefixed: bool = True,
     ) -> None:
         self.header = header
         self.profile = profile
@@ -109,7 +111,9 @@ class Rendering(ABC):
             raise ConfigError(f"profile {profile.named}: {self.api} has no free-form calls")
         head = self._head()
         before = before_body(self.method, profile.path, self._headers)
-        self._body = self.body(before, head, self.system, self.tools, self.messages)
+        self._body = self.body(
+            before, head, self.system, self.tools, self.messages, prefixed=prefixed
+        )
 
     def _head(self) -> bytes:
         source = self.header.params.strip(" \t\n\r") or "{}"

@@ -13,7 +13,6 @@ later one. Chunks that have become many are joined, so that the list to copy sta
 from __future__ import annotations
 
 import hashlib
-from typing import ClassVar
 
 import msgspec
 
@@ -41,14 +40,19 @@ class Body:
 
     The prefix digest is SHA-256 over "sawlog/1 prefix" and all bytes behind the model's name, up to
     the end of the last message: system text, tools and messages as rendered, no parameters.
-    `before` is what the request digest is over in front of the body.
+    `before` is what the request digest is over in front of the body. Not `prefixed`: nobody asks
+    for the prefix digest, which is left empty; what a message stands behind is told all the same.
     """
 
-    _prefixes: ClassVar[bool] = True
-    """True where all chunks behind the head are what the prefix digest is over."""
-
     def __init__(
-        self, before: bytes, head: bytes, system: Section, tools: Section, messages: bytes
+        self,
+        before: bytes,
+        head: bytes,
+        system: Section,
+        tools: Section,
+        messages: bytes,
+        *,
+        prefixed: bool = True,
     ) -> None:
         self._sections = (_NONE, system, tools, Section(messages, END))
         self._joined = [head]
@@ -57,6 +61,7 @@ class Body:
         self._size = len(head)
         self._body = hashlib.sha256(before + head)
         self._prefix = hashlib.sha256(b"sawlog/1 prefix")
+        self._prefixed = prefixed
         self._waiting: list[bytes] = []
         self._end = b""
         self.stage = START
@@ -110,6 +115,10 @@ class Body:
     def standing(self) -> str:
         """The prefix digest, in hex, of all that stands before the next message."""
         self._hash()
+        if not self._prefixed:
+            for data in (*self._joined[1:], *self._chunks):
+                self._prefix.update(data)
+            self._prefixed = True
         prefix = self._prefix.copy()
         prefix.update(self.until())
         return prefix.hexdigest()
@@ -121,13 +130,16 @@ class Body:
         """
         self._hash()
         tail = self.until() + (self._comma() + last if last else b"")
-        prefix = self._prefix.copy()
-        prefix.update(tail)
+        found = ""
+        if self._prefixed:
+            prefix = self._prefix.copy()
+            prefix.update(tail)
+            found = prefix.hexdigest()
         tail += END
         body = self._body.copy()
         body.update(tail)
         chunks = [*self._joined, *self._chunks, tail]
-        return chunks, self._size + len(tail), body.hexdigest(), prefix.hexdigest()
+        return chunks, self._size + len(tail), body.hexdigest(), found
 
     def _comma(self) -> bytes:
         return b"," if self.messages else b""
@@ -156,5 +168,5 @@ class Body:
 
     def _take(self, data: bytes) -> None:
         self._body.update(data)
-        if self._prefixes:
+        if self._prefixed:
             self._prefix.update(data)

@@ -38,12 +38,18 @@ class MarkedBody(Body):
     """The chunks of a body. What lies before the lowest mark that rolls is written once and for
     all; the bytes behind it, which hold at most two look-backs and what is new, anew each time."""
 
-    _prefixes = False  # chunks have marks
-
     def __init__(
-        self, before: bytes, head: bytes, system: Section, tools: Section, messages: bytes
+        self,
+        before: bytes,
+        head: bytes,
+        system: Section,
+        tools: Section,
+        messages: bytes,
+        *,
+        prefixed: bool = True,
     ) -> None:
-        super().__init__(before, head, system, tools, messages)
+        # Chunks have marks: what the prefix digest is over is taken here, before it gets any.
+        super().__init__(before, head, system, tools, messages, prefixed=False)
         self._settled = 0
         self._tail = bytearray()
         self._places: list[_Place] = []

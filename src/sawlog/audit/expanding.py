@@ -19,7 +19,7 @@ from sawlog.store.errors import Damaged, Refused
 from sawlog.store.event import Event, decoded
 from sawlog.store.events.steps import PacketBuilt, Run
 from sawlog.store.log import CHUNK, Log
-from sawlog.work.places import is_packet, whole_or_damaged
+from sawlog.work.places import PACKETS, is_packet, whole_or_damaged
 from sawlog.work.window import Window
 
 _FAR = 4 * CHUNK
@@ -125,17 +125,17 @@ class _Shown:
 
     def _take(self, read: Sequence[Unproved | Damaged]) -> list[int]:
         """Keep the shown ones of what was read; gives their seqs."""
-        taken: list[int] = []
+        shown: list[Unproved] = []
         for stored in read:
             if isinstance(stored, Damaged):
                 self._damage[stored.seq] = stored
-            elif self._log.registry.shown(stored.type, stored.version):
-                event = self._window.read(stored)
-                self._parts[event.seq] = entry_count(event)
-                if event.type == "message.system":
-                    self._system.add(event.seq)
-                taken.append(event.seq)
-        return taken
+            elif stored.type not in PACKETS:  # nothing else was read that is not shown
+                shown.append(stored)
+                if stored.type == "message.system":
+                    self._system.add(stored.seq)
+        events = self._window.read_all(shown)
+        self._parts.update((event.seq, entry_count(event)) for event in events)
+        return [event.seq for event in events]
 
     def known(self, packet: PacketBuilt) -> dict[int, int]:
         """Entries by seq of the shown events in the ranges of a packet's plain runs.

@@ -80,9 +80,11 @@ class Places:
         end = self._row.head
         while end > 0:
             start = max(0, end - _LOOK)
-            # What is damaged there hides no other step.
-            some = whole_or_damaged(self._log, self._row, start, end)
-            newest = max((one.step for one in some if isinstance(one, Unproved)), default=0)
+            newest = self._log.newest_step(self._row, start, end)
+            if newest is None:
+                # What is damaged there hides no other step.
+                some = whole_or_damaged(self._log, self._row, start, end)
+                newest = max((one.step for one in some if isinstance(one, Unproved)), default=0)
             if newest:
                 return newest
             end = start

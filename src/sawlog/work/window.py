@@ -64,6 +64,17 @@ class Window:
         self._cited[event.seq] = stored.cites
         return event
 
+    def read_all(self, stored: Iterable[Unproved]) -> list[Event]:
+        """The same of many."""
+        registry, events, cited = self._log.registry, self._events, self._cited
+        found: list[Event] = []
+        for one in stored:
+            seq = one.seq
+            event = events[seq] = decoded(one, registry)
+            cited[seq] = one.cites
+            found.append(event)
+        return found
+
     def prefetch(self, refs: Sequence[Ref]) -> None:
         """Read all that these entries need in one go."""
         seqs: dict[int, None] = {}
@@ -110,8 +121,7 @@ class Window:
         self._blobs = dict(reversed(blobs))
 
     def _fetch(self, seqs: list[int]) -> None:
-        for stored in self._log.contents_of(self._session, seqs):
-            self.read(stored)
+        self.read_all(self._log.contents_of(self._session, seqs))
         if any(seq not in self._events for seq in seqs):
             self._log.events(self._session, seqs)  # which says what is wrong
 
