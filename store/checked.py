@@ -8,7 +8,7 @@ compared with what it repeats, and is a `fault`: the content is sound, and the r
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -46,6 +46,12 @@ _BY = "SELECT s.sid FROM sawlog.sessions s WHERE s.tenant = ? AND s.{} IN (*)"
 
 _AT_ONCE = 16
 """Blobs that are looked for in one transaction."""
+
+_WIDTH: int = 20
+"""Columns of a row of `_EVENTS`; one of a pack has the pack's first event behind them."""
+
+_AT_HAND = 4 * 1024 * 1024
+"""Bytes of blobs that were checked and may be taken, at most."""
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -120,6 +126,15 @@ class Check:
         self._before: tuple[bytes, ...] = (self.digest,)
         self._bad_blobs: dict[bytes, str] = {}
         self._seen_blobs: set[bytes] = set()
+        self._at_hand: dict[bytes, bytes] = {}
+        self._room = _AT_HAND
+
+    def taken(self, digests: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Those of the blobs that were checked with the places given last and are still at hand.
+
+        A blob that is cited again, or for which there was no room, is not.
+        """
+        return {digest: self._at_hand[digest] for digest in digests if digest in self._at_hand}
 
     def _last(self, tx: Transaction) -> int:
         try:
@@ -218,7 +233,7 @@ class Check:
         for row in there:
             first = _passed(places, broken, first, row[0])
             place, arrived = _place(member, row, dictionary)
-            in_pack = len(row) > 20
+            in_pack = len(row) > _WIDTH
             if row[18] == PROVED and not in_pack:
                 place = msgspec.structs.replace(place, broken="its row names no packing")
             if place.event is not None and not place.fault and by_id.get(place.event.id) != row[0]:
@@ -322,6 +337,8 @@ class Check:
         for place, _, _ in places:
             fresh.update((name, None) for name in place.names if name not in self._seen_blobs)
         self._seen_blobs.update(fresh)
+        self._at_hand = {}
+        self._room = _AT_HAND
         wanted = list(fresh)
         for start in range(0, len(wanted), _AT_ONCE):
             self._check_some(wanted[start : start + _AT_ONCE])
@@ -355,9 +372,13 @@ class Check:
                 raise Damaged("its row does not stand where its index leads")
             dictionary = dictionaries.of_blob(tx, self._kept, member.sid, row[1:])
             within = packs.of_blob(tx, row[1:], self._shelf)
-            blobs.content(row[1:], self._log.objects, dictionary, within)
+            raw = blobs.content(row[1:], self._log.objects, dictionary, within)
         except Damaged as error:
             self._bad_blobs[digest] = f"the blob {digest.hex()} that it cites is damaged: {error}"
+            return
+        self._room -= len(raw)
+        if self._room >= 0:
+            self._at_hand[digest] = raw
 
 
 def directory_damage(log: Log) -> list[Damaged]:

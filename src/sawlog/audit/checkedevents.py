@@ -29,20 +29,27 @@ def checked_events(session: Recorded) -> Iterator[Event]:
     while some := list(islice(places, _AHEAD)):
         events: list[Event] = []
         wanted: dict[bytes, None] = {}
+        cited: dict[int, bytes] = {}
         damaged: Damaged | None = None
         try:
             for place in some:
                 if place.event is None or place.why:
                     raise Damaged(place.why, session=session.id, seq=place.seq)
                 event = decoded(place.event, session.log.registry)
-                if event.shown and place.names:
-                    wanted.update(dict.fromkeys(_to_show(event, place.names)))
+                if event.shown:
+                    names = [*_to_show(event, place.names)] if place.names else []
+                    wanted.update(dict.fromkeys(names))
+                    cited[event.seq] = b"".join(names)
                 events.append(event)
         except Damaged as error:
             damaged = error
         if wanted:
-            found = session.log.blobs(session.row, list(wanted))
+            found = check.taken(wanted)
+            if len(found) < len(wanted):
+                left = [digest for digest in wanted if digest not in found]
+                found.update(session.log.blobs(session.row, left))
             session.window.hold((), ((digest.hex(), data) for digest, data in found.items()))
+        session.window.hold_cited(cited)
         yield from events
         if damaged is not None:
             raise damaged

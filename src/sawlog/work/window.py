@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -56,6 +56,10 @@ class Window:
         for event in events:
             self._events[event.seq] = event
         self._blobs.update(blobs)
+
+    def hold_cited(self, cited: Mapping[int, bytes]) -> None:
+        """Keep by seq the joined digests of what packets show of events that the caller has."""
+        self._cited.update(cited)
 
     def read(self, stored: Unproved) -> Event:
         """The event of stored bytes, which is kept."""
