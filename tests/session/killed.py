@@ -6,6 +6,7 @@ import json
 from multiprocessing.connection import Connection
 
 import sawlog
+from sawlog.work import driver
 
 
 def read(path: str) -> str:
@@ -44,9 +45,11 @@ class Model:
 
 def run(store: str, name: str, acknowledge: Connection) -> None:
     """Work until killed; each message is the head after a write that returned."""
+    # The lease of the one that was killed before ends any moment.
+    driver._LOOK_AGAIN = 0.005  # pyright: ignore[reportPrivateUsage]
     log = sawlog.open(store)
     model = Model(name)
-    with log.session("run", ttl=0.06, wait=20, window=20_000) as s:
+    with log.session("run", ttl=0.03, wait=20, window=20_000) as s:
 
         def done() -> None:
             acknowledge.send(s.state.seq)

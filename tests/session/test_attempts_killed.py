@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 from typing import Any
@@ -14,14 +13,11 @@ from sawlog.agentlog import AgentLog
 from sawlog.providers.fake import At, Call, FakeProvider, HttpError, Reply, Stall, Streamed
 from sawlog.store.events.steps import AttemptLost, AttemptSent
 from sawlog.work.plan import Plan
+from tests.forking import CONTEXT
 from tests.recorder.programs import Program
 from tests.session import sending
 from tests.session.agents import APIS, client_of, next_step, opened, sound, types
 from tests.session.sending import BUILT, RECORDED, WAYS
-
-LOADED = ("tests.session.sending", "openai", "anthropic", "sawlog.recorder.clients")
-CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload([*LOADED, "sqlalchemy.dialects.sqlite", "sawlog.store.sqlite"])
 
 REPLY = Reply("I look into it, slowly. " * 8, calls=[Call("read_file", {"path": "a.py"})])
 

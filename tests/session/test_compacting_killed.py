@@ -5,7 +5,6 @@ The next attempt, by another process, comes to the very bytes that an undisturbe
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
 from pathlib import Path
 
@@ -13,15 +12,11 @@ import pytest
 
 from sawlog.agentlog import AgentLog
 from sawlog.providers.fake import FakeProvider
+from tests.forking import CONTEXT
 from tests.session import shrinking
 from tests.session.agents import opened, sound
 from tests.session.bracketing import again, body, brackets
 from tests.session.shrinking import API, WAYS, Way
-
-CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(
-    ["tests.session.shrinking", "sawlog.work.session", "sqlalchemy.dialects.sqlite", "httpx"]
-)
 
 
 @pytest.fixture(autouse=True)

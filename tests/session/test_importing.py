@@ -18,7 +18,8 @@ from sawlog.builder.profiles import Profile
 from sawlog.importing import import_path, read_file
 from sawlog.store.errors import ConfigError, Leased, UnknownFormat
 from sawlog.store.events.steps import PolicySet
-from tests.session.agents import opened, python
+from tests.forking import executed
+from tests.session.agents import opened
 from tests.session.foreign_files import (
     FOREIGN,
     PATHS,
@@ -259,9 +260,7 @@ def test_an_import_that_was_killed_is_made_whole(
     appends: int, store_url: str, tmp_path: Path
 ) -> None:
     with opened(store_url) as log:
-        process = python(KILLED, store_url, str(TURNS), str(appends))
-        process.communicate(timeout=120)
-        assert process.returncode == -signal.SIGKILL
+        assert executed(KILLED, store_url, str(TURNS), str(appends)) == -signal.SIGKILL
         (row,) = log.sessions()
         assert row.head < read_file(TURNS)[0].counts.events
         (one,) = import_path(log, TURNS)

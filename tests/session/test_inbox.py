@@ -20,6 +20,7 @@ from sawlog.store.events.lifecycle import SessionForked
 from sawlog.store.text import TextObject
 from sawlog.work.claims import Waiting
 from sawlog.work.session import Session
+from tests.forking import executed
 from tests.session.agents import (
     APIS,
     finished,
@@ -203,9 +204,7 @@ def test_case_20_killed_between_any_two_appends_nothing_is_lost_or_doubled(
     store_url: str, at: str
 ) -> None:
     opened(store_url).close()
-    process = python(VICTIM, store_url, at)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGKILL, err
+    assert executed(VICTIM, store_url, at) == -signal.SIGKILL
     with opened(store_url) as log, log.session("task", wait=10) as s:
         waits = {"injected": 1, "second": 2, "hook": 2}.get(at, 0)
         assert len(s.pending()) == waits

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import random
 import time
 from pathlib import Path
@@ -15,23 +14,20 @@ from sawlog.builder.policy import Rules
 from sawlog.builder.projector import fold_all
 from sawlog.builder.state import State
 from sawlog.providers.strict import check
+from tests.forking import CONTEXT
 from tests.session import killed
 
 KILLS = 200
-LOADED = ("sawlog.work.session", "sawlog.store.sqlite", "sqlalchemy", "sqlalchemy.dialects.sqlite")
 
 
 def test_a_run_killed_at_200_random_points_is_a_clean_prefix(tmp_path: Path) -> None:
     """Nothing acknowledged is lost, the log is whole, and the next packet is valid."""
     store = str(tmp_path / "run.db")
-    # A server that has loaded everything forks the runs: a kill costs milliseconds.
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.session.killed", *LOADED])
     chance = random.Random(20)
     acknowledged = 0
     for kill in range(KILLS):
-        ours, theirs = context.Pipe(duplex=False)
-        child = context.Process(target=killed.run, args=(store, str(kill), theirs))
+        ours, theirs = CONTEXT.Pipe(duplex=False)
+        child = CONTEXT.Process(target=killed.run, args=(store, str(kill), theirs))
         child.start()
         theirs.close()
         acknowledged = max(acknowledged, ours.recv())

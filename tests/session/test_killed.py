@@ -15,6 +15,7 @@ from sawlog.providers.fake import Drop, FakeProvider, Reply
 from sawlog.providers.strict import check
 from sawlog.store.errors import Leased, StoreError
 from sawlog.store.events.steps import AttemptLost, PacketBuilt, StepAbandoned
+from tests.forking import executed
 from tests.session.agents import (
     APIS,
     client_of,
@@ -89,9 +90,7 @@ def _told(entry: Entry) -> str:
 def killed(url: str, api: str, at: str) -> None:
     """Run the agent until it kills itself."""
     opened(url).close()
-    process = python(AGENT, url, api, at)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGKILL, err
+    assert executed(AGENT, url, api, at) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("at", POINTS)

@@ -6,7 +6,6 @@ which nobody knows is named.
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
 from itertools import count
 
@@ -18,13 +17,10 @@ from sawlog.store.errors import EffectUnknown
 from sawlog.store.event import Event
 from sawlog.store.events.conversation import ToolFinished, ToolRequested, ToolStarted
 from sawlog.work.session import Session
+from tests.forking import CONTEXT
 from tests.session import paying
 from tests.session.agents import next_step, opened, sound
 from tests.session.paying import CALLS, Service, asks, serving, task
-
-LOADED = ("tests.session.paying", "sawlog.work.session", "sawlog.store.sqlite")
-CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload([*LOADED, "sqlalchemy.dialects.sqlite"])
 
 
 def killed(store: str, name: str, service: Service, at: int, behind: bool) -> bool:

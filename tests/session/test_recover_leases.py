@@ -14,6 +14,7 @@ from sawlog.providers.fake import Call
 from sawlog.store.errors import Fenced, Leased
 from sawlog.store.events.conversation import ToolStarted
 from sawlog.store.log import now
+from tests.forking import executed
 from tests.session.agents import (
     asked,
     finished,
@@ -151,9 +152,7 @@ with sawlog.open(sys.argv[1]) as log, log.session("task", ttl=0.6, owner="the ki
     s.tool(first).start()
     os.kill(os.getpid(), signal.SIGKILL)
 """
-    process = python(code, str(log.store.database.url))
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
+    assert executed(code, str(log.store.database.url)) == -signal.SIGKILL
     early = log.read("task").recover()
     if early.driven_by:  # while its lease lives nobody can tell that it is dead
         assert early.driven_by == "the killed one"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import random
 import shutil
@@ -24,22 +23,21 @@ from sawlog.store.checked import Check, directory_damage
 from sawlog.store.database import Database, open_database
 from sawlog.store.errors import NewerSchema, NoStore
 from sawlog.store.log import Log
+from tests.forking import CONTEXT
 from tests.postgres import PostgresServer
 from tests.store import victims
 from tests.store.files import file_of, grown
 from tests.store.stores import REGISTRY, ROOT, deed, made
 
-KILLS = {"sqlite": 220, "postgresql": 50}
+KILLS = {"sqlite": 120, "postgresql": 40}
 
 
 class Victim:
     """A process to be killed. A server that has everything loaded forks it within milliseconds."""
 
     def __init__(self, work: Callable[..., None], *arguments: object) -> None:
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["tests.store.victims", "alembic.command", "sqlalchemy"])
-        self.pipe, theirs = context.Pipe(duplex=False)
-        self._process = context.Process(target=work, args=(*arguments, theirs))
+        self.pipe, theirs = CONTEXT.Pipe(duplex=False)
+        self._process = CONTEXT.Process(target=work, args=(*arguments, theirs))
         self._process.start()
         theirs.close()
 
