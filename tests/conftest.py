@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests import certificates
+from tests import bytecode, certificates
 from tests.postgres import PostgresServer
 
 # A developer's own store and server are never touched, whatever the shell says of them. What stays
@@ -39,12 +39,21 @@ def _in_memory() -> str:
 if "TMPDIR" not in os.environ and _in_memory():
     os.environ["TMPDIR"] = tempfile.tempdir = _in_memory()
 
+bytecode.keep_for_the_run()
 certificates.keep_to_one()
 
 # The suite tries the same examples at each run; `make test-long` looks for new ones.
 settings.register_profile("suite", deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("long", deadline=None, max_examples=2_000, print_blob=True)
 settings.load_profile("suite")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`-m alone` and `-m long` load no file without such a test: all of them take half a minute."""
+    mark: str = config.option.markexpr
+    if mark not in ("alone", "long") or not collection_path.match("test_*.py"):
+        return None
+    return f"mark.{mark}" not in collection_path.read_text(encoding="utf-8") or None
 
 
 @pytest.fixture(scope="session")
