@@ -19,7 +19,7 @@ from sawlog.importing import import_path, read_file
 from tests.corpus.compacting import Done, Fork, Transcript
 from tests.corpus.files import FORMATS, WHY_NOT, files, params
 
-MANY, SOME = 12, 10
+MANY, SOME = 16, 14
 """Borders of a transcript above which so many of them are tried, one of each stretch of it."""
 
 HOURS = 4 * 3600

@@ -48,7 +48,7 @@ def test_a_fork_at_every_seq_of_500_events_copies_no_row_and_shows_what_the_pare
         child = log.read(fork.id)
         steps = [step for step, seq in built.items() if seq <= at]
         assert child.last_step() == max((e.step for e in parent.as_stored(0, at)), default=0)
-        for step in steps if at % 100 == 0 else steps[-1:]:
+        for step in steps if at % 100 == 0 else steps[-1:] if at % 3 == 0 else ():
             packet = child.steps[step].packet
             assert (packet.semantic, packet.request.digest, packet.body) == bodies[step]
         if at % 50 == 7:

@@ -151,14 +151,13 @@ def runs(s: Session, number: int, said: str) -> None:
 
 def test_a_notice_for_want_of_room_needs_no_room(log: AgentLog) -> None:
     fitted: list[int] = []
+    with log.session("task", window=100_000) as s:
+        s.task("G", requirements=["r"])
+        s.offer("R" * 200, channel="tool_observation", source_id="q", required_for=["r"])
+        s.user("one")
+        next_step(s, "openai-chat").send(talker("a" * 100))
     for window in range(60, 220):
-        name = f"task {window}"
-        with log.session(name, window=100_000) as s:
-            s.task("G", requirements=["r"])
-            s.offer("R" * 200, channel="tool_observation", source_id="q", required_for=["r"])
-            s.user("one")
-            next_step(s, "openai-chat").send(talker("a" * 100))
-        with log.session(name, window=window) as s:
+        with log.fork("task", name=f"task {window}", window=window) as s:
             s.user("two")
             try:
                 next_step(s, "openai-chat")
@@ -225,14 +224,14 @@ def happens(told: Told, rnd: random.Random, at: int) -> None:
 
 def test_what_was_cut_deeper_for_what_it_would_lack_is_rebuilt_so(log: AgentLog) -> None:
     deeper = 0
+    with log.session("task", window=100_000) as s:
+        s.task("G", topics=["t"])
+        for said in ("one", "more"):
+            s.user(said * 20)
+            next_step(s, "openai-chat", allow_missing=True).send(talker("a" * 100))
     for window in range(60, 220, 4):
         name = f"task {window}"
-        with log.session(name, window=100_000) as s:
-            s.task("G", topics=["t"])
-            for said in ("one", "more"):
-                s.user(said * 20)
-                next_step(s, "openai-chat", allow_missing=True).send(talker("a" * 100))
-        with log.session(name, window=window) as s:
+        with log.fork("task", name=name, window=window) as s:
             s.offer("R" * 100, channel="verified_fact", source_id="q", topics=["t"])
             s.user("go")
             try:
