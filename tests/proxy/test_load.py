@@ -22,7 +22,7 @@ from tests.timing import slowness
 
 STREAMS = 50
 HEADERS = {"x-api-key": "sk-this-is-nobodys-key", "anthropic-version": "2023-06-01"}
-SECONDS = 10.0
+SECONDS = 6.0
 
 
 def reply(api: str, asked: Any, number: int) -> Streamed:

@@ -18,7 +18,7 @@ from sawlog.store.sidelock import SideLock
 from tests.store.stores import REGISTRY, deed, finished, made, python
 
 PROCESSES = 20
-EACH = 50
+EACH = 20
 
 
 def start(processes: list[subprocess.Popen[str]]) -> None:
