@@ -152,14 +152,18 @@ class Rendering(ABC):
         if self.beside and any_apart(entries):
             placed, self._moved = beside_calls(list(placed))
         group: list[Placed] = []
-        for at, entry in placed:
-            if group and (entry.first or entry.section != group[0][1].section):
+        section = ""
+        for one in placed:
+            entry = one[1]
+            if group and (entry.first or entry.section != section):
                 self._add(group)
                 group = []
-            if not group and not entry.first and entry.section not in ("system", "tools"):
-                raise ValueError("an addition begins inside a message; add whole messages")
-            group.append((at, entry))
-            self._count = at + 1
+            if not group:
+                section = entry.section
+                if not entry.first and section not in ("system", "tools"):
+                    raise ValueError("an addition begins inside a message; add whole messages")
+            group.append(one)
+            self._count = one[0] + 1
         if group:
             self._add(group)
         self._count = end
@@ -169,13 +173,14 @@ class Rendering(ABC):
         stage = _STAGES.get(entry.section, MESSAGES)
         if self._body.stage > stage:
             raise ValueError("system text, then tools, then history: an entry came too late")
-        role = entry.role
+        kind = entry.kind
+        role = entry.role if "/" in kind else kind
         if stage == SYSTEM:
             self._say(group, head=True)
         elif stage == TOOLS:
             for at, tool in group:
                 self._offer(at, tool)
-        elif entry.kind == "checkpoint/bound":
+        elif kind == "checkpoint/bound":
             self._take_block(*group[0])
         elif role in ("assistant", "call"):
             if not self.beside:
@@ -298,7 +303,7 @@ class Rendering(ABC):
         """The parts of a result; never none."""
         if len(group) == 1:  # as nearly all are: one text
             at, entry = group[0]
-            if not entry.part and not (self.profile.needs.text and blank(entry.text)):
+            if "/" not in entry.kind and not (self.profile.needs.text and blank(entry.text)):
                 return [(at, entry.text)]
         return self._filled(group, self._pieces(group, "result", tag=""))
 
@@ -381,7 +386,7 @@ class Rendering(ABC):
 
     def _verdicts(self, group: list[Placed]) -> dict[int, str]:
         """The verdict of each bound item of a reply, by place."""
-        bound = [(at, entry) for at, entry in group if entry.part == "bound"]
+        bound = [one for one in group if "/" in one[1].kind and one[1].part == "bound"]
         if not bound:
             return {}
         standing = self._body.standing()

@@ -62,9 +62,10 @@ def any_apart(entries: Sequence[Entry]) -> bool:
     far: set[str] = set()
     step = 0
     for entry in entries:
-        if not entry.first and entry.kind != "call":
+        kind = entry.kind
+        if not entry.first and kind != "call":
             continue
-        if entry.role == "result":
+        if kind == "result" or ("/" in kind and entry.role == "result"):
             step = entry.step
             if entry.call_id in near:
                 near.remove(entry.call_id)
@@ -77,7 +78,7 @@ def any_apart(entries: Sequence[Entry]) -> bool:
             far.update(near)
             near = []
             step = 0
-        if entry.kind == "call":
+        if kind == "call":
             near.append(entry.call_id)
     return False
 

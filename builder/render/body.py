@@ -84,7 +84,7 @@ class Body:
     def message(self, data: bytes) -> None:
         """Append a message."""
         if self.stage == MESSAGES and self.messages:
-            data = b"%b,%b" % (self._end, data)
+            data = b"".join((self._end, b",", data)) if self._end else b"," + data
         else:
             data = self.until() + self._comma() + data
         self.stage = MESSAGES

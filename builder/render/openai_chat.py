@@ -69,11 +69,12 @@ class OpenAIChat(Rendering):
         thoughts: list[tuple[int, Entry]] = []
         apart = False
         for at, entry in group:
-            if entry.role == "call":
+            kind = entry.kind
+            part = entry.part if "/" in kind else ""
+            if kind == "call" or (part and entry.role == "call"):
                 calls.append(self._call(at, entry))
                 apart = True
                 continue
-            part = entry.part
             if part == "bound":
                 if verdicts[at] or entry.bound != "reasoning_content":
                     self.write.note(at, "left_out", verdicts[at] or "not_sent")
@@ -96,8 +97,8 @@ class OpenAIChat(Rendering):
         content = self._content(texts) if texts else b"null"
         thought = self._thought(thoughts, bool(calls))
         asked = b',"tool_calls":[' + b",".join(calls) + b"]" if calls else b""
-        data = b'{"role":"assistant","content":%b%b%b}' % (content, thought, asked)
-        self._message("assistant", data)
+        said = (b'{"role":"assistant","content":', content, thought, asked, b"}")
+        self._message("assistant", b"".join(said))
 
     def _piece(self, at: int, entry: Entry) -> str | bytes:
         """A part of a reply that is neither call nor bound; empty when it stays out."""
@@ -142,8 +143,10 @@ class OpenAIChat(Rendering):
             arguments = self.write.quoted(at, self.write.object(at, entry).decode())
         else:
             arguments = self.write.quoted(at, entry.text)
-        return b'{"id":%b,"type":"%b","%b":{"name":%b,"%b":%b}}' % (
-            id, kind.encode(), kind.encode(), name, member.encode(), arguments
+        shape = kind.encode()
+        return b"".join(
+            (b'{"id":', id, b',"type":"', shape, b'","', shape, b'":{"name":', name, b',"',
+             member.encode(), b'":', arguments, b"}}")
         )  # fmt: skip
 
     # --- results ---------------------------------------------------------------------------------
@@ -152,7 +155,8 @@ class OpenAIChat(Rendering):
         pieces = self._result_pieces(group)
         id = self.write.quoted(group[0][0], call.wire)
         content = self._content(pieces)
-        self._message("tool", b'{"role":"tool","tool_call_id":%b,"content":%b}' % (id, content))
+        said = (b'{"role":"tool","tool_call_id":', id, b',"content":', content, b"}")
+        self._message("tool", b"".join(said))
 
     # --- tools and media -------------------------------------------------------------------------
 
