@@ -75,22 +75,23 @@ class _Stretch:
         self._row = row
         self.below = min(top, row.head)
         self._read: list[Unproved | Damaged] = []
+        self._seqs: list[int] = []
 
     def event(self, seq: int) -> Unproved | None:
         """The event of that seq; None for one that is far from what was read, or damaged."""
         while self.below - _FAR < seq <= self.below:
             after = max(0, self.below - CHUNK)
-            self._read[:0] = whole_or_damaged(
-                self._log, self._row, after, self.below, self._is_needed
-            )
+            some = whole_or_damaged(self._log, self._row, after, self.below, self._is_needed)
+            self._read[:0] = some
+            self._seqs[:0] = [one.seq for one in some]
             self.below = after
         found = self.between(seq, seq)
         return found[0] if found and isinstance(found[0], Unproved) else None
 
     def between(self, first: int, last: int) -> Sequence[Unproved | Damaged]:
         """What was read of that range: packets, shown events, damage."""
-        start = bisect_left(self._read, first, key=_seq)
-        return self._read[start : bisect_right(self._read, last, key=_seq)]
+        start = bisect_left(self._seqs, first)
+        return self._read[start : bisect_right(self._seqs, last, start)]
 
     def _is_needed(self, type: str, version: int) -> bool:
         return is_packet(type, version) or self._log.registry.shown(type, version)
@@ -134,8 +135,9 @@ class _Shown:
                 if stored.type == "message.system":
                     self._system.add(stored.seq)
         events = self._window.read_all(shown)
-        self._parts.update((event.seq, entry_count(event)) for event in events)
-        return [event.seq for event in events]
+        seqs = [event.seq for event in events]
+        self._parts.update(zip(seqs, map(entry_count, events), strict=True))
+        return seqs
 
     def known(self, packet: PacketBuilt) -> dict[int, int]:
         """Entries by seq of the shown events in the ranges of a packet's plain runs.
@@ -144,22 +146,17 @@ class _Shown:
         """
         known: dict[int, int] = {}
         for run in _plain(packet):
-            hit = [seq for seq in self._damage if run.first <= seq <= run.last]
-            if hit:
-                raise self._damage[hit[0]]
+            for seq, damaged in self._damage.items():
+                if run.first <= seq <= run.last:
+                    raise damaged
             start, end = bisect_left(self._seqs, run.first), bisect_right(self._seqs, run.last)
             # Runs of system texts that an earlier release wrote may span what was said between.
             only = run.section == "system"
-            known.update(
-                (seq, self._parts[seq])
-                for seq in self._seqs[start:end]
-                if not only or seq in self._system
-            )
+            seqs = self._seqs[start:end]
+            if only:
+                seqs = [seq for seq in seqs if seq in self._system]
+            known.update(zip(seqs, map(self._parts.__getitem__, seqs), strict=True))
         return known
-
-
-def _seq(read: Unproved | Damaged) -> int:
-    return read.seq
 
 
 def _merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
