@@ -208,9 +208,9 @@ class Appender:
         packed: blobs.Contents = {}
         for event in batch:
             for blob in event.blobs:
-                if (session, blob.digest) not in self._written:
-                    data = self._put(session, blob.digest, blob.data)
-                    packed[blob.digest] = len(blob.data), data
+                digest = blob.digest
+                if digest not in packed and (session, digest) not in self._written:
+                    packed[digest] = len(blob.data), self._put(session, digest, blob.data)
         return packed
 
     def _put(self, session: bytes, digest: bytes, data: bytes) -> blobs.Packed:

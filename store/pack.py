@@ -307,10 +307,12 @@ class Gathered:
         self._salts.append(salt or bytes(SALT))
         kind = (type, version, flags, source)
         self._kind.append(self._kinds.setdefault(kind, len(self._kinds)))
-        for column, number in zip(
-            self._columns, (step, occurred, recorded, fence, arrived), strict=True
-        ):
-            column.append(number)
+        steps, times, records, fences, arrivals = self._columns
+        steps.append(step)
+        times.append(occurred)
+        records.append(recorded)
+        fences.append(fence)
+        arrivals.append(arrived)
         self._cites.append(cites or b"")
         self._payloads.append(payload or b"")
         self.size += len(payload or b"")

@@ -22,15 +22,21 @@ from sawlog.store.pack import Gathered, Pack
 from sawlog.store.packs import Place
 
 DUE_EVENTS = 640
-DUE_BYTES = 1 << 20
-"""Events with rows of their own, or bytes of them and their blobs, from which packing pays."""
+DUE_BYTES = 7 << 17
+"""Events with rows of their own, or bytes of them and their blobs, from which packing pays.
+
+So many bytes make one pack that is nearly full, and seldom leave a rest for another."""
 
 KEPT = 128
 """The newest events, which keep their rows."""
 
 FULL_EVENTS = 2048
 FULL_BYTES = 1 << 20
-"""What makes a pack full, about 256 KB packed. Until then it is packed again with what follows."""
+"""What makes a pack full, about 256 KB packed. One that is not half full is packed again with what
+follows."""
+
+HALF_PACKED = 1 << 17
+"""Packed bytes of a pack that is taken for half full, whatever it holds."""
 
 LEVEL = 3
 """How hard zstd tries as a session grows."""
@@ -49,6 +55,7 @@ _ROWS = (
     f"SELECT e.pos, {rows.COLUMNS} FROM sawlog.events e WHERE e.sid = ? AND e.seq BETWEEN ? AND ? "
     "ORDER BY e.seq"
 )
+_LENGTH = "SELECT length(p.data) FROM sawlog.packs p WHERE p.pack = ?"
 _LAST = "SELECT max(p.last) FROM sawlog.packs p WHERE p.sid = ?"
 _DELETE = "DELETE FROM sawlog.events WHERE sid = ? AND seq BETWEEN ? AND ?"
 _NUMBER = "SELECT last_insert_rowid()"
@@ -122,7 +129,7 @@ def pack(
 ) -> None:
     """Pack a session's own events but for the newest `keep`, at least one.
 
-    Packs that are full stay as they are; with `again` all are made anew, as dense as zstd can.
+    Packs that are half full stay as they are; with `again` all are made anew, as dense as zstd can.
     `told` is told, after each, how many of how many events are done. Ends where somebody else
     packs the same events. Raises Damaged at what does not read or does not follow, with all before
     it packed, and what `Database.write` raises.
@@ -136,14 +143,15 @@ def pack(
             edge = tx.one(_LAST, (row.sid,))
             start = edge[0] if edge and isinstance(edge[0], int) else start
         there = packs.places(tx, row.sid, start, row.head)
+        opened = there if again else [place for place in there[-1:] if _has_room(tx, place)]
     first = there[-1].last + 1 if there else row.base + 1
     if not again and first > last:
         return
     making = _Making(database, row, again, told)
     with suppress(_Raced):
-        for place in there if again else there[-1:]:
+        for place in opened:
             old = _pack_of(database, row, place)
-            if again or not _is_full(old):
+            if again or not _is_full(old, 0.5):
                 making.add_pack(place, old)
         for some in _rows_of(database, row, first, last):
             making.add_rows(some)
@@ -159,7 +167,14 @@ def _pack_of(database: Database, session: SessionRow, place: Place) -> Pack:
         return shelf.pack(tx, place.number)
 
 
-def _is_full(pack: Pack | Gathered, times: int = 1) -> bool:
+def _has_room(tx: Transaction, place: Place) -> bool:
+    """False of a pack that is half full by what can be told without reading it."""
+    found = tx.one(_LENGTH, (place.number,))
+    packed = found[0] if found and isinstance(found[0], int) else 0
+    return place.last - place.first + 1 < FULL_EVENTS // 2 and packed < HALF_PACKED
+
+
+def _is_full(pack: Pack | Gathered, times: float) -> bool:
     return len(pack) >= times * FULL_EVENTS or pack.size >= times * FULL_BYTES
 
 

@@ -143,7 +143,7 @@ def test_a_session_is_packed_as_it_grows(log: Log, path: Path) -> None:
     session = talk(log, log.session("s", create=True), 500)
     there = packed(log, session.sid)
     assert there[0][0] == 1 and [first for first, _ in there[1:]] == [b + 1 for _, b in there[:-1]]
-    assert all(64 <= last - first + 1 < 110 for first, last in there[:-1])
+    assert all(32 <= last - first + 1 < 80 for first, last in there[:-1])
     left = rows(log, session.sid)
     assert 8 <= left < 48 and there[-1][1] + left == 500
     assert said(log, session, 500) and sound(log) and named(log) == {}
