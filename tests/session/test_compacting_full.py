@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -18,12 +20,17 @@ from tests.session.bracketing import again, body, brackets
 from tests.session.shrinking import API, WAYS
 
 FULL = """
-import subprocess, sys
+import contextlib, io, json, subprocess, sys
 from tests.session.shrinking import fill_up
-store, way, url, at, how, disk = sys.argv[1:]
-if disk:
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", disk], check=True)
-fill_up(store, way, url, int(at), how, disk)
+for line in sys.stdin:
+    *given, disk = json.loads(line)
+    if disk:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", disk], check=True)
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        fill_up(*given, disk)
+    if disk:
+        subprocess.run(["umount", disk], check=True)
+    print(json.dumps(said.getvalue().splitlines()), flush=True)
 """
 OWN = ["unshare", "--map-root-user", "--mount"]
 """Runs a program that may mount a disk of its own, which nobody else sees."""
@@ -47,19 +54,38 @@ def disk(tmp_path: Path) -> str:
     return str(folder)
 
 
-def filled(store: Path, way: str, at: int, how: str, disk: str) -> list[str]:
-    """Compact in a process of its own, whose disk is full from that append on; what it printed."""
-    with FakeProvider(list(WAYS[way].script)) as fake:
-        arguments = (str(store), way, fake.base_url(API), str(at), how, disk)
-        done = subprocess.run(
-            [*(OWN if disk else ()), sys.executable, "-c", FULL, *arguments],
+class Filled:
+    """A process that compacts on a disk that is full from some append on: each time on a new one,
+    where it may mount one (`disk`), or else with a log whose file may not grow."""
+
+    def __init__(self, way: str, how: str, disk: str) -> None:
+        self._given = way, how, disk
+        self._process = subprocess.Popen(
+            [*(OWN if disk else ()), sys.executable, "-c", FULL],
             env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             text=True,
-            timeout=120,
         )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+
+    def __call__(self, store: Path, at: int) -> list[str]:
+        """What the compaction of a store printed; 0: there is always room."""
+        way, how, disk = self._given
+        assert self._process.stdin is not None and self._process.stdout is not None
+        with FakeProvider(list(WAYS[way].script)) as fake:
+            line = json.dumps([str(store), way, fake.base_url(API), at, how, disk])
+            self._process.stdin.write(f"{line}\n")
+            self._process.stdin.flush()
+            answer = self._process.stdout.readline()
+        assert answer, "the process ended; its words are in what the test wrote"
+        said: list[str] = json.loads(answer)
+        return said
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate(timeout=60)
 
 
 ASKED = [("by code", "stays"), ("by code", "passes"), ("at the provider", "passes")]
@@ -82,14 +108,21 @@ def fill_everywhere(folder: Path, way: str, how: str, disk: str, error: str) -> 
     with opened(str(base)) as log:
         with log.session("base") as s:
             shrinking.worked(s)
-    whole, old, new = folder / "whole.db", b"", b""
+    whole = folder / "whole.db"
     shutil.copy(base, whole)
     with opened(str(whole)) as log:
         with log.session("base") as s:
             s.note("next", "there-is-room", "go on")
         old = body(log, "base")
     shutil.copy(base, whole)
-    assert filled(whole, way, 0, how, disk) == ["compacted", "False"]
+    with Filled(way, how, disk) as filled:
+        fill_each(folder, filled, way, how, error, old)
+
+
+def fill_each(folder: Path, filled: Filled, way: str, how: str, error: str, old: bytes) -> None:
+    """The same, of a session whose packet is `old`."""
+    base, whole = folder / "base.db", folder / "whole.db"
+    assert filled(whole, 0) == ["compacted", "False"]
     with opened(str(whole)) as log:
         new = body(log, "base")
     assert new != old
@@ -98,7 +131,7 @@ def fill_everywhere(folder: Path, way: str, how: str, disk: str, error: str) -> 
         shutil.copy(base, store)
         # Where it stays full the end of the bracket finds no room either.
         left_open = at > 1 and how == "stays"
-        assert filled(store, way, at, how, disk) == [error, str(left_open)], at
+        assert filled(store, at) == [error, str(left_open)], at
         with opened(str(store)) as log:
             assert body(log, "base") == old
             begun, ended = brackets(list(sound(log, "base").events()))

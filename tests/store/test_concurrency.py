@@ -15,37 +15,32 @@ from sawlog.store.database import open_database
 from sawlog.store.errors import Busy
 from sawlog.store.log import Log
 from sawlog.store.sidelock import SideLock
+from tests.forking import CONTEXT
+from tests.store import workers
 from tests.store.stores import REGISTRY, deed, finished, made, python
 
 PROCESSES = 20
 EACH = 20
 
 
-def start(processes: list[subprocess.Popen[str]]) -> None:
-    """Let all of them go at once."""
-    for process in processes:
-        assert process.stdin is not None
-    time.sleep(0.5)
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-
-
 def test_twenty_processes_append_to_one_session_of_an_empty_store(
     new_store_url: str,
 ) -> None:
     url = new_store_url
-    code = (
-        "import sys; from tests.store.workers import contend; "
-        "contend(sys.argv[1], *map(int, sys.argv[2:]))"
-    )
+    links = [CONTEXT.Pipe() for _ in range(PROCESSES)]
     processes = [
-        python(code, url, str(number), str(EACH), stdin=subprocess.PIPE)
-        for number in range(PROCESSES)
+        CONTEXT.Process(target=workers.contend, args=(url, number, EACH, theirs))
+        for number, (_, theirs) in enumerate(links)
     ]
-    start(processes)
-    given = [[int(seq) for seq in line.split()] for line in finished(processes)]
+    for process in processes:
+        process.start()
+    for ours, theirs in links:
+        theirs.close()
+        ours.send("go")
+    given: list[list[int]] = [ours.recv() for ours, _ in links]
+    for process in processes:
+        process.join()
+        assert process.exitcode == 0
     assert sorted(seq for seqs in given for seq in seqs) == list(range(1, PROCESSES * EACH + 1))
     with open_database(url) as database:
         log = Log(database, registry=REGISTRY)

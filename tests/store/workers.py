@@ -6,6 +6,7 @@ import random
 import select
 import sys
 import time
+from multiprocessing.connection import Connection
 
 from sawlog.store.append import Tail
 from sawlog.store.database import open_database
@@ -16,13 +17,13 @@ from sawlog.store.log import Log
 from tests.store.stores import REGISTRY, deed, made
 
 
-def contend(url: str, number: int, count: int) -> None:
+def contend(url: str, number: int, count: int, link: Connection) -> None:
     """Make the store and the session where they are missing, and append one event at a time.
 
     Every other event names the head that it believes in and is tried again on a conflict; each is
-    appended twice. Prints the seqs.
+    appended twice. Begins when something is sent to it; sends the seqs.
     """
-    sys.stdin.readline()  # all start at once
+    link.recv()  # all start at once
     with made(url) as database:
         log = Log(database, registry=REGISTRY)
         session = log.session("shared", create=True)
@@ -38,7 +39,7 @@ def contend(url: str, number: int, count: int) -> None:
                     continue
             assert log.append(session, [event]).seqs == (seq,)
             seqs.append(seq)
-    print(*seqs)
+    link.send(seqs)
 
 
 def write(url: str, number: int, count: int, linger: float) -> None:
