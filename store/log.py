@@ -11,7 +11,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from sawlog.store import dictionaries, directory, rows, snapshots, unproved
+from sawlog.store import dictionaries, directory, packs, rows, snapshots, unproved
 from sawlog.store.append import Appended, Appender, Build
 from sawlog.store.codec import genesis
 from sawlog.store.database import Database, Transaction
@@ -323,7 +323,13 @@ class Log:
         """
         with self.database.read() as tx:
             row = directory.get(tx, self.tenant, _id(session))
-            return dictionaries.contents(tx, self._kept, _sids(row), digests, row.id, self.objects)
+            sids = _sids(row)
+            shelf = packs.shelf_of(tx.shelf)
+            found = shelf.texts(tx, sids, digests) if shelf is not None else {}
+            left = [digest for digest in digests if digest not in found]
+            if left:
+                found |= dictionaries.contents(tx, self._kept, sids, left, row.id, self.objects)
+            return found
 
     def blob(self, session: Session, digest: bytes) -> bytes | None:
         """A blob's raw bytes; None when neither the session nor an ancestor holds it."""

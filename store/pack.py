@@ -94,14 +94,7 @@ class Pack:
         self.first = body.first
         self.count = len(body.kind)
         self.last = body.first + self.count - 1
-        self._columns = [
-            list(accumulate(numbers)) if is_differences else numbers
-            for is_differences, numbers in (
-                body.steps, body.occurred, body.recorded, body.fences, body.arrived
-            )
-        ]  # fmt: skip
-        self.arrived = self._columns[4]
-        """Each event's place in the order of arrival."""
+        self._columns: dict[str, list[int]] = {}
         self._check()
         self._erased = dict(body.erased)
         self._runs: dict[int, list[Row]] = {}
@@ -116,7 +109,8 @@ class Pack:
             len(body.marks) == DIGEST * runs,
             len(body.ids) == ID * count,
             len(body.salts) == SALT * count,
-            {*map(len, self._columns)} == {count},
+            len(body.steps[1]) == len(body.occurred[1]) == count,
+            len(body.recorded[1]) == len(body.fences[1]) == len(body.arrived[1]) == count,
             len(body.cites) == count,
             len(body.payloads) == count,
         )
@@ -126,6 +120,36 @@ class Pack:
 
     def __len__(self) -> int:
         return self.count
+
+    def _column(self, name: str, packed: _Column) -> list[int]:
+        """A column as numbers; few readers need them all."""
+        numbers = self._columns.get(name)
+        if numbers is None:
+            is_differences, numbers = packed
+            if is_differences:
+                numbers = list(accumulate(numbers))
+            self._columns[name] = numbers
+        return numbers
+
+    @property
+    def _steps(self) -> list[int]:
+        return self._column("steps", self._body.steps)
+
+    @property
+    def _occurred(self) -> list[int]:
+        return self._column("occurred", self._body.occurred)
+
+    @property
+    def arrived(self) -> list[int]:
+        """Each event's place in the order of arrival."""
+        return self._column("arrived", self._body.arrived)
+
+    def columns(self) -> tuple[list[int], ...]:
+        """Steps, times of both kinds, fences and places of arrival."""
+        body = self._body
+        recorded = self._column("recorded", body.recorded)
+        fences = self._column("fences", body.fences)
+        return self._steps, self._occurred, recorded, fences, self.arrived
 
     @property
     def size(self) -> int:
@@ -173,7 +197,7 @@ class Pack:
         No digest is worked out: that they are what was packed is the word of zstd's checksum.
         """
         body, first = self._body, self.first
-        steps, occurred = self._columns[:2]
+        steps, occurred = self._steps, self._occurred
         kinds = [
             kind if wanted is None or wanted(kind[0], kind[1]) else None for kind in body.kinds
         ]
@@ -212,7 +236,7 @@ class Pack:
 
     def _made(self, run: int) -> list[Row]:
         body, session = self._body, self.session
-        steps, occurred, recorded, fences, _ = self._columns
+        steps, occurred, recorded, fences, _ = self.columns()
         digest = body.marks[DIGEST * (run - 1) : DIGEST * run] if run else body.before
         rows: list[Row] = []
         for at in range(run * RUN, min(self.count, (run + 1) * RUN)):
@@ -334,7 +358,7 @@ class Gathered:
         self._salts += [body.salts[at : at + SALT] for at in range(0, len(body.salts), SALT)]
         kinds = [self._kinds.setdefault(kind, len(self._kinds)) for kind in body.kinds]
         self._kind += [kinds[kind] for kind in body.kind]
-        for column, numbers in zip(self._columns, pack._columns, strict=True):
+        for column, numbers in zip(self._columns, pack.columns(), strict=True):
             column += numbers
         self._cites += body.cites
         self._payloads += body.payloads

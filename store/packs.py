@@ -7,6 +7,7 @@ whoever looks for events looks among the rows first, and here for what is not th
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from array import array
 from bisect import bisect_left, bisect_right
@@ -50,6 +51,7 @@ _RISING = (
     "SELECT p.pack FROM sawlog.packs p WHERE p.sid = ? AND p.high >= ? AND p.low <= ? "
     "ORDER BY p.last"
 )
+_THERE = "SELECT p.pack, p.sid FROM sawlog.packs p WHERE p.pack IN (*)"
 _LOOSE = "SELECT p.pack, p.loose FROM sawlog.packs p WHERE p.sid = ? AND p.last > ? ORDER BY p.last"
 _DIGEST = "SELECT p.digest FROM sawlog.packs p WHERE p.sid = ? AND p.last = ?"
 _EDGE = "SELECT max(p.last) FROM sawlog.packs p WHERE p.sid = ?"
@@ -278,6 +280,31 @@ class Shelf(database.Shelf):
         for place, some in _spread(tx, sid, seqs):
             found += self.pack(tx, place.number).contents(some)
         return found
+
+    def texts(
+        self, tx: Transaction, sids: Sequence[int], digests: Sequence[bytes]
+    ) -> dict[bytes, bytes]:
+        """Those of the blobs that lie in packs of these sessions which are at hand, each checked.
+
+        A pack that a transaction no longer finds counts as gone, with all that lies in it.
+        """
+        with self._lock:
+            packs = dict(self._packs)
+        hits = {
+            digest: (number, raw)
+            for digest in digests
+            for number, pack in packs.items()
+            if (raw := pack.blob(digest)) is not None
+        }
+        if not hits:
+            return {}
+        numbers = sorted({number for number, _ in hits.values()})
+        there = {number for number, sid in tx.among(_THERE, (), numbers) if sid in sids}
+        return {
+            digest: raw
+            for digest, (number, raw) in hits.items()
+            if number in there and hashlib.sha256(raw).digest() == digest
+        }
 
     def by_ids(self, tx: Transaction, sid: int, ids: Sequence[bytes]) -> list[Row]:
         """Those of a session's events of these ids that lie in packs, as rows."""

@@ -17,6 +17,9 @@ PACKETS = ("packet.built", "packet.recorded")
 _LOOK = 64
 """Events that are read at once while a packet is looked for."""
 
+_TAIL = 8
+"""Events among which the newest one of a step is looked for first; there is nearly always one."""
+
 _KEPT = 16
 """Packets that stay at hand, for who asks for one often asks twice."""
 
@@ -78,8 +81,10 @@ class Places:
 
     def _newest_step(self) -> int:
         end = self._row.head
+        look = _TAIL
         while end > 0:
-            start = max(0, end - _LOOK)
+            start = max(0, end - look)
+            look = _LOOK
             newest = self._log.newest_step(self._row, start, end)
             if newest is None:
                 # What is damaged there hides no other step.
