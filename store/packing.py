@@ -32,11 +32,10 @@ KEPT = 128
 
 FULL_EVENTS = 2048
 FULL_BYTES = 1 << 20
-"""What makes a pack full, about 256 KB packed. One that is not half full is packed again with what
-follows."""
+"""What makes a pack full, about 256 KB packed. Until then it is packed again with what follows."""
 
-HALF_PACKED = 1 << 17
-"""Packed bytes of a pack that is taken for half full, whatever it holds."""
+ENOUGH = 3 << 16
+"""Packed bytes of a pack that is not packed again, whatever it holds: it would save too little."""
 
 LEVEL = 3
 """How hard zstd tries as a session grows."""
@@ -129,7 +128,7 @@ def pack(
 ) -> None:
     """Pack a session's own events but for the newest `keep`, at least one.
 
-    Packs that are half full stay as they are; with `again` all are made anew, as dense as zstd can.
+    Packs that are full stay as they are; with `again` all are made anew, as dense as zstd can.
     `told` is told, after each, how many of how many events are done. Ends where somebody else
     packs the same events. Raises Damaged at what does not read or does not follow, with all before
     it packed, and what `Database.write` raises.
@@ -151,7 +150,7 @@ def pack(
     with suppress(_Raced):
         for place in opened:
             old = _pack_of(database, row, place)
-            if again or not _is_full(old, 0.5):
+            if again or not _is_full(old):
                 making.add_pack(place, old)
         for some in _rows_of(database, row, first, last):
             making.add_rows(some)
@@ -168,13 +167,12 @@ def _pack_of(database: Database, session: SessionRow, place: Place) -> Pack:
 
 
 def _has_room(tx: Transaction, place: Place) -> bool:
-    """False of a pack that is half full by what can be told without reading it."""
+    """True of a pack that takes so few bytes that packing it again with what follows may pay."""
     found = tx.one(_LENGTH, (place.number,))
-    packed = found[0] if found and isinstance(found[0], int) else 0
-    return place.last - place.first + 1 < FULL_EVENTS // 2 and packed < HALF_PACKED
+    return found is not None and isinstance(found[0], int) and found[0] < ENOUGH
 
 
-def _is_full(pack: Pack | Gathered, times: float) -> bool:
+def _is_full(pack: Pack | Gathered, times: int = 1) -> bool:
     return len(pack) >= times * FULL_EVENTS or pack.size >= times * FULL_BYTES
 
 

@@ -143,12 +143,24 @@ def test_a_session_is_packed_as_it_grows(log: Log, path: Path) -> None:
     session = talk(log, log.session("s", create=True), 500)
     there = packed(log, session.sid)
     assert there[0][0] == 1 and [first for first, _ in there[1:]] == [b + 1 for _, b in there[:-1]]
-    assert all(32 <= last - first + 1 < 80 for first, last in there[:-1])
+    assert all(64 <= last - first + 1 < 110 for first, last in there[:-1])
     left = rows(log, session.sid)
     assert 8 <= left < 48 and there[-1][1] + left == 500
     assert said(log, session, 500) and sound(log) and named(log) == {}
     with log.database.read() as tx:
         assert tx.one("SELECT count(*) FROM sawlog.blobs WHERE codec <> 5 AND size < 9000") < (6,)  # type: ignore[operator]
+
+
+def test_a_pack_that_takes_enough_is_not_packed_again(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is it read to find out."""
+    monkeypatch.setattr(packing, "ENOUGH", 1)
+    monkeypatch.setattr(packing, "_pack_of", None)
+    session = talk(log, log.session("s", create=True), 300)
+    there = packed(log, session.sid)
+    assert len(there) > 6 and all(32 <= last - first + 1 < 64 for first, last in there)
+    assert said(log, session, 300) and sound(log)
 
 
 def test_every_way_of_reading_gives_what_was_written(log: Log, path: Path, tmp_path: Path) -> None:

@@ -132,13 +132,13 @@ def test_a_long_history_opens_each_pack_once(
         return read(tx, number, whole)
 
     monkeypatch.setattr(packs, "read", counted)
-    monkeypatch.setattr(packs, "MOST_KEPT", 5)
+    monkeypatch.setattr(packs, "MOST_KEPT", 3)
     monkeypatch.setattr(windows, "_AT_ONCE", 100)
     with open_database(log.database.url, read_only=True) as database:
         other = Log(database, registry=REGISTRY)
         window = Window(other, session)
         window.prefetch([Ref("history", seq, 1) for seq in range(1, 301)])
-        assert len(set(opened)) > 5 and len(opened) == len(set(opened))
+        assert len(set(opened)) > 3 and len(opened) == len(set(opened))
         before = len(opened)
         cited = [each.cites[:32].hex() for each in other.contents(session) if each.cites]
         opened[before:] = []
