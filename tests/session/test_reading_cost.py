@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 
 import pytest
@@ -88,6 +90,21 @@ def test_every_packet_comes_out_and_is_found_by_few_statements(url: str, reads: 
                 assert len(reads) <= FEW
             assert log.read(name).packet_event(0) is None
             assert log.read(name).packet_event(steps + 1) is None
+
+
+def test_a_reading_is_let_go_of_with_its_last_user(url: str) -> None:
+    """No ring of references keeps what it holds until the collector comes by."""
+    gc.disable()
+    try:
+        with sawlog.open(url, read_only=True) as log:
+            session = log.read("long")
+            assert session.steps[150].verify()
+            assert session.binding(150) is not None
+            left = weakref.ref(session), weakref.ref(session.window)
+            del session
+            assert left[0]() is None and left[1]() is None
+    finally:
+        gc.enable()
 
 
 def test_the_entries_of_each_packet_are_those_that_the_fold_has(url: str) -> None:
