@@ -6,23 +6,18 @@ tests start compile all of sawlog again, which takes longer than what most of th
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
-import tempfile
+from pathlib import Path
+
+FOLDER = Path(__file__).parents[1] / ".pytest_cache" / "bytecode"
+"""Where pytest keeps what it needs again; `make clean` removes it."""
 
 
-def keep_for_the_run() -> None:
-    """Let processes that are started from now on share what they compile, in a folder of the run's
-    own that goes with it. Where the environment keeps compiled modules already, nothing changes."""
-    if not os.environ.get("PYTHONDONTWRITEBYTECODE") or "PYTHONPYCACHEPREFIX" in os.environ:
-        return
-    del os.environ["PYTHONDONTWRITEBYTECODE"]
-    folder = tempfile.mkdtemp(prefix="sawlog-bytecode-")
-    os.environ["PYTHONPYCACHEPREFIX"] = folder
-    atexit.register(_remove, folder, os.getpid())
+def keep_in_the_cache() -> None:
+    """Let processes that are started from now on share what they compile, in a folder of its own.
 
-
-def _remove(folder: str, owner: int) -> None:
-    if os.getpid() == owner:  # a fork that ends leaves it to those who still use it
-        shutil.rmtree(folder, ignore_errors=True)
+    Where the environment keeps compiled modules already, nothing changes.
+    """
+    if os.environ.get("PYTHONDONTWRITEBYTECODE") and "PYTHONPYCACHEPREFIX" not in os.environ:
+        del os.environ["PYTHONDONTWRITEBYTECODE"]
+        os.environ["PYTHONPYCACHEPREFIX"] = str(FOLDER)

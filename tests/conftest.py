@@ -39,7 +39,7 @@ def _in_memory() -> str:
 if "TMPDIR" not in os.environ and _in_memory():
     os.environ["TMPDIR"] = tempfile.tempdir = _in_memory()
 
-bytecode.keep_for_the_run()
+bytecode.keep_in_the_cache()
 certificates.keep_to_one()
 
 # The suite tries the same examples at each run; `make test-long` looks for new ones.
