@@ -103,9 +103,9 @@ def prepare(
     kind = registry.declared(type(payload))
     blobs = named
     cited: tuple[bytes, ...] = ()
-    encoded = _as_it_is(payload, kind, registry)
-    if encoded is None:
-        payload, encoded, blobs, cited = _encoded(new, kind, registry)
+    encoded = _as_it_is(payload)
+    if encoded is None or not _is_plain(payload, encoded, kind, registry):
+        payload, encoded, blobs, cited = _encoded(new, encoded, kind, registry)
     _check_source(new.source)
     if step is not None and not 0 <= step < 2**63:
         raise InvalidEvent(f"step {step} is no step number", path="step")
@@ -138,30 +138,39 @@ def prepare(
     )
 
 
-def _as_it_is(payload: Payload, kind: EventType, registry: Registry) -> bytes | None:
-    """The bytes of a payload that has nothing to seal; None where that takes a closer look.
-
-    Bytes as few as that hold no text that is too long, and encoding finds the odd ones. They read
-    as what they were made of, so all that should be text is text.
-    """
+def _as_it_is(payload: Payload) -> bytes | None:
+    """The bytes of a payload as it came; None when it has none."""
     try:
-        encoded = _encode(payload)
-        if len(encoded) > LIMIT or b'"blob":"' in encoded:
-            return None
-        return encoded if registry.check(kind, encoded) == payload else None
-    except (UnicodeEncodeError, TypeError, OverflowError, InvalidEvent):
+        return _encode(payload)
+    except (UnicodeEncodeError, TypeError, OverflowError):
         return None
 
 
+def _is_plain(payload: Payload, encoded: bytes, kind: EventType, registry: Registry) -> bool:
+    """True of a payload that has nothing to seal and names no blob.
+
+    Bytes as few as that hold no text that is too long, and an odd one has none. They read as what
+    they were made of, so all that should be text is text.
+    """
+    if len(encoded) > LIMIT or b'"blob":"' in encoded:
+        return False
+    try:
+        return registry.check(kind, encoded) == payload
+    except InvalidEvent:
+        return False
+
+
 def _encoded(
-    new: NewEvent, kind: EventType, registry: Registry
+    new: NewEvent, as_it_is: bytes | None, kind: EventType, registry: Registry
 ) -> tuple[Payload, bytes, tuple[Blob, ...], tuple[bytes, ...]]:
     """The payload sealed, its bytes, the blobs that are with it, and the digests that it names."""
     blobs: dict[bytes, Blob] = {blob.digest: blob for blob in new.blobs}
     cited: dict[bytes, None] = {}
     payload = _sealed(new.payload, kind.name, blobs, cited)
+    encoded = as_it_is if payload is new.payload else None
     try:
-        encoded = _encode(payload)
+        if encoded is None:
+            encoded = _encode(payload)
     except (UnicodeEncodeError, TypeError, OverflowError) as error:
         raise InvalidEvent(str(error), path=kind.name) from error
     registry.check(kind, encoded)

@@ -62,15 +62,16 @@ def prepared(payload: Any, **envelope: Any) -> Prepared:
     return prepare(new, CORE, 5, lambda: bytes(16), lambda: bytes(16))
 
 
-def _none(*given: object) -> None:
-    """No bytes."""
+def _never(*given: object) -> bool:
+    """Nothing is plain."""
+    return False
 
 
 @given(_payloads)
 def test_the_short_way_gives_what_the_long_one_gives(payload: Payload) -> None:
     short = prepared(payload)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(codec, "_as_it_is", _none)
+        patch.setattr(codec, "_is_plain", _never)
         assert prepared(payload) == short
 
 
