@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
+from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
+from sawlog.cli import main
 from sawlog.providers.fake import Reply
+from tests.forking import CONTEXT
 
 COMMAND = [sys.executable, "-P", "-m", "sawlog"]
 
@@ -23,10 +26,65 @@ def always(text: str) -> Callable[[str, Any, int], Reply]:
     return lambda api, asked, number: Reply(text)
 
 
+class Command:
+    """The command in a process of its own, forked from one that has loaded it; else as `Popen`."""
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        out, their_out = CONTEXT.Pipe(duplex=False)
+        err, their_err = CONTEXT.Pipe(duplex=False)
+        environ = {**os.environ, "NO_PROXY": "127.0.0.1"}
+        self._process = CONTEXT.Process(
+            target=_command, args=(list(arguments), environ, their_out, their_err)
+        )
+        self._process.start()
+        for one in (their_out, their_err):
+            one.close()
+        self.stdout, self.stderr = (os.fdopen(os.dup(one.fileno()), "rb") for one in (out, err))
+        for one in (out, err):
+            one.close()
+        assert self._process.pid is not None
+        self.pid = self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit code or minus a signal; None while it runs."""
+        return self._process.exitcode
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, if it is still there."""
+        if self._process.exitcode is None:
+            os.kill(self.pid, number)
+
+    def wait(self, timeout: float) -> None:
+        """Wait for its end, so many seconds at most."""
+        self._process.join(timeout)
+
+    def ended(self) -> bytes:
+        """What it wrote to stderr, once it has ended."""
+        err = self.stderr.read()
+        self._process.join(60)
+        assert self._process.exitcode is not None, "it closed its output and goes on"
+        return err
+
+
+def _command(arguments: list[str], environ: dict[str, str], *outputs: Connection) -> None:
+    os.environ.clear()
+    os.environ.update(environ)
+    for number, (name, output) in enumerate(zip(("stdout", "stderr"), outputs, strict=True), 1):
+        os.dup2(output.fileno(), number)
+        output.close()
+        setattr(sys, name, os.fdopen(number, "w", encoding="utf-8", closefd=False))
+    gc.freeze()  # what it did not load itself is nothing to look through
+    code = main(arguments)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    sys.exit(code)
+
+
 class Running(NamedTuple):
     """A proxy that listens, what it said of itself, and how it ended."""
 
-    process: subprocess.Popen[bytes]
+    process: Command
     told: dict[str, Any]
 
     @property
@@ -42,7 +100,7 @@ class Running(NamedTuple):
     def end(self, number: int = signal.SIGTERM) -> dict[str, Any]:
         """End it; gives what it says that it recorded."""
         self.process.send_signal(number)
-        _, err = self.process.communicate(timeout=60)
+        err = self.process.ended()
         assert self.process.returncode == 0, err.decode()
         return dict(json.loads(err.decode().splitlines()[-1]))
 
@@ -52,23 +110,17 @@ def proxied(store: object, upstream: str, *options: object) -> Generator[Running
     """A proxy in front of one server that speaks every API, recording into a session `s`."""
     places = ("--anthropic", upstream, "--openai", f"{upstream}/v1", "--deepseek", upstream)
     given = ("--store", store, "proxy", "--json", "--session", "s", *places, *options)
-    process = subprocess.Popen(
-        [*COMMAND, *map(str, given)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "NO_PROXY": "127.0.0.1"},
-    )
+    process = Command(list(map(str, given)))
     try:
-        assert process.stdout is not None and process.stderr is not None
         line = process.stdout.readline()
         if not line.startswith(b'{"url"'):
             raise AssertionError(process.stderr.read().decode())
         yield Running(process, json.loads(line))
     finally:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+        process.send_signal(signal.SIGKILL)
+        process.wait(60)
+        process.stdout.close()
+        process.stderr.close()
 
 
 def sent(port: int, data: bytes) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import signal
 import socket
 from importlib import import_module
 from pathlib import Path
@@ -227,6 +228,6 @@ def test_it_listens_on_loopback_alone_unless_told(tmp_path: Path) -> None:
             with socket.create_connection((other, proxy.port), timeout=5) as connection:
                 connection.sendall(request("/anthropic/v1/models", method="GET", host="box:1"))
                 assert connection.recv(9999).startswith(b"HTTP/1.1 200 ")
-            proxy.process.terminate()
-            _, err = proxy.process.communicate(timeout=60)
+            proxy.process.send_signal(signal.SIGTERM)
+            err = proxy.process.ended()
     assert b"warning: whoever reaches 127.0.0.2" in err

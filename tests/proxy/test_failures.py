@@ -157,8 +157,8 @@ def test_an_answer_that_cannot_be_recorded_has_no_end_for_the_client(tmp_path: P
                 database.execute("UPDATE sessions SET fence = fence + 1, owner = 'another'")
             while piece := connection.recv(65536):
                 got += piece
-        proxy.process.terminate()
-        _, err = proxy.process.communicate(timeout=60)
+        proxy.process.send_signal(signal.SIGTERM)
+        err = proxy.process.ended()
     assert b"message_stop" not in got and not got.endswith(b"0\r\n\r\n")
     assert b"an answer could not be recorded" in err
 
