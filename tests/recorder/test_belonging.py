@@ -176,7 +176,9 @@ def test_while_a_reply_is_written_its_session_takes_no_other_conversation(log: A
     def slow(*args: Any, **options: Any) -> Any:
         if any(type(one.payload).__name__ == "AttemptAnswered" for one in args[1]):
             writing.set()
-            time.sleep(0.3)
+            until = time.monotonic() + 20
+            while len(fake.requests) < 2 and time.monotonic() < until:
+                time.sleep(0.01)
         return append(*args, **options)
 
     with FakeProvider([Reply("one"), Reply("two")]) as fake:

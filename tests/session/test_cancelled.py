@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -221,9 +221,10 @@ def test_a_session_cancelled_while_it_opens_keeps_no_lease(log: AgentLog) -> Non
 def test_a_cancelled_caller_waits_and_is_told_what_failed_meanwhile() -> None:
     """An append that began is finished before the cancellation goes on, however often it comes."""
     ended: list[BaseException | None] = []
+    may_end = threading.Event()
 
     def fails() -> None:
-        time.sleep(0.1)
+        may_end.wait(20)
         raise Busy("locked")
 
     async def waits(off_loop: OffLoop) -> None:
@@ -240,6 +241,7 @@ def test_a_cancelled_caller_waits_and_is_told_what_failed_meanwhile() -> None:
                 await asyncio.sleep(0.01)
                 assert not task.done()
                 task.cancel()
+            may_end.set()
             await asyncio.wait([task])
             assert task.cancelled()
 

@@ -105,17 +105,25 @@ def test_an_interrupted_append_goes_from_the_server_too(log: Log, postgres_url: 
         with taken(postgres_url, session.id) as other:
             main = threading.main_thread().ident
             assert main is not None
-            timer = threading.Timer(0.5, signal.pthread_kill, (main, signal.SIGINT))
+            waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+
+            def until(count: int) -> None:
+                deadline = time.monotonic() + 30
+                while other.execute(waiting).fetchone() != (count,):
+                    assert time.monotonic() < deadline, f"{count} statements should wait"
+                    time.sleep(0.01)
+
+            def interrupt() -> None:
+                until(1)
+                signal.pthread_kill(main, signal.SIGINT)
+
+            thread = threading.Thread(target=interrupt)
             # Whoever started the tests in the background may have had the signal ignored.
             before = signal.signal(signal.SIGINT, signal.default_int_handler)
-            timer.start()
+            thread.start()
             with pytest.raises(KeyboardInterrupt):
                 log.append(session, [deed("b")])
-            timer.join()
+            thread.join()
             signal.signal(signal.SIGINT, before)
-            waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-            deadline = time.monotonic() + 30
-            while other.execute(waiting).fetchone() != (0,):
-                assert time.monotonic() < deadline, "the statement still waits in the server"
-                time.sleep(0.01)
+            until(0)
         assert log.append(session, [deed("c")]).seqs == (2,)
