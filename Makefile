@@ -34,7 +34,7 @@ demo: $(VENV)/.demo
 	$(BIN)/sawlog demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n $(JOBS) -m "not alone"
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not alone"
 	$(BIN)/python -m pytest -m alone
 
 test-long: $(VENV)/.dev
