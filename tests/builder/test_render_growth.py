@@ -58,7 +58,7 @@ def prefix_digest(request: Request, params: str) -> str:
 
 
 @pytest.mark.parametrize("api", APIS)
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(pieces=packets(), params=st.sampled_from(THINKING), broken=st.booleans())
 def test_growing_in_pieces_is_rendering_at_once(
     api: str, pieces: list[list[Message]], params: str, broken: bool

@@ -195,7 +195,7 @@ HEALTH = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 TestBranches = pytest.mark.timeout(600)(Branches.TestCase)
 TestBranches.settings = settings(
-    max_examples=60,
+    max_examples=40,
     stateful_step_count=40,
     deadline=None,
     database=None,
