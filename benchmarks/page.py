@@ -9,7 +9,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks.results import Line, Results, cells, read
+from benchmarks.results import Line, Results, cells, read, told
 
 BEGIN, END = "<!-- figures: {} -->", "<!-- end of figures -->"
 _HEAD = BEGIN.split("{}")[0]
@@ -42,8 +42,7 @@ def table(found: Results) -> str:
             *(_row(line) for line in found.lines if line.store == store),
             "",
         ]
-    facts = ", ".join(f"{name} {value}" for name, value in found.machine.items())
-    options = ", ".join(f"{name} {value}" for name, value in found.options.items())
+    facts, options = ", ".join(told(found.machine)), ", ".join(told(found.options))
     made.append(f"Measured with {options}, on a machine with {facts}.")
     made += [f"Left out: {sentence}" for sentence in found.left_out]
     return "\n".join([*made, ""])

@@ -115,8 +115,8 @@ def storing(found: Results, axes: Any) -> bool:
         if line.target is not None:
             axes.plot([line.target] * 2, [at - 0.35, at + 0.35], color=_AIM, linestyle=":")
     axes.axvline(1.0, color=_FLOOR)
-    axes.set_title("Bytes on disk with all packets; line: the session as JSON, dots: the target")
-    axes.title.set_size(9)
+    axes.set_title("Bytes on disk, with all packets")
+    axes.set_xlabel("of the session as JSON (line); dots: the target")
     axes.invert_yaxis()
     return True
 

@@ -130,7 +130,7 @@ def show(results: Results) -> None:
     bound = [line for line in results.lines if line.met is not None]
     if bound:
         console.print(f"{sum(line.met or False for line in bound)} of {len(bound)} targets met")
-    console.print(f"{results.seconds:,.0f} s; " + ", ".join(_machine(results.machine)))
+    console.print(f"{results.seconds:,.0f} s; " + ", ".join(told(results.machine)))
 
 
 def _parts(lines: Sequence[Line]) -> Iterable[tuple[str, list[Line]]]:
@@ -166,8 +166,12 @@ def _figure(value: float) -> str:
     return f"{value:.3g}" if value < 100 else f"{value:.0f}"
 
 
-def _machine(facts: dict[str, str | float]) -> list[str]:
-    return [f"{name} {value}" for name, value in facts.items()]
+def told(facts: dict[str, str | float]) -> list[str]:
+    """Each name with its value, numbers without a fraction that says nothing."""
+    return [
+        f"{name} {value if isinstance(value, str) else format(value, 'g')}"
+        for name, value in facts.items()
+    ]
 
 
 def _rounded(results: Results) -> Results:

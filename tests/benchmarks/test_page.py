@@ -27,6 +27,8 @@ def test_the_page_holds_the_figures_of_its_results_file() -> None:
 def test_the_page_shows_the_plots_that_there_are() -> None:
     shown = re.findall(r"!\[[^]]+\]\(performance/(\w+)\.svg\)", PAGE.read_text(encoding="utf-8"))
     assert sorted(shown) == sorted(FIGURES)
+    there = [path.stem for path in (PAGE.parent / "performance").iterdir()]
+    assert sorted(there) == sorted(FIGURES)
 
 
 def test_filling_replaces_what_was_there() -> None:
