@@ -10,7 +10,7 @@ import pytest
 import sawlog as library
 from sawlog.agentlog import open as open_log
 from sawlog.builder import forms
-from sawlog.builder.contents import Contents, text_of
+from sawlog.builder.contents import Contents
 from sawlog.store.text import Text
 from tests.cli import written
 from tests.cli.command import one_sentence, sawlog
@@ -239,11 +239,13 @@ def test_a_packet_that_comes_out_otherwise_is_exit_code_1(
 ) -> None:
     """The first difference is told by item, with both values' digests and lengths."""
 
-    def otherwise(text: Text, contents: Contents) -> str:
-        said = text_of(text, contents)
+    as_it_is = forms._read  # pyright: ignore[reportPrivateUsage]
+
+    def otherwise(text: Text, contents: Contents, preview: bool) -> str:
+        said = as_it_is(text, contents, preview)
         return "Refund at will." if said == written.RULE else said
 
-    monkeypatch.setattr(forms, "text_of", otherwise)
+    monkeypatch.setattr(forms, "_read", otherwise)
     done = sawlog("--store", file_store, "verify", "-", "--json")
     assert done.code == 1
     assert done.json["differences"] > 0

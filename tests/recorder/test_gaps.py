@@ -20,7 +20,7 @@ from sawlog.store.events.lifecycle import ForeignRecord
 from sawlog.store.events.steps import AttemptLost
 from tests.postgres import PostgresServer
 from tests.recorder.programs import Program
-from tests.session.agents import client_of, next_step, opened, python, sound, types
+from tests.session.agents import client_of, next_step, opened, python, sound, stop, types
 
 API = "openai-chat"
 
@@ -250,7 +250,7 @@ def test_a_recording_whose_session_another_process_took_over(log: AgentLog, stri
         process = python(TAKEN, str(log.store.database.url), fake.base_url(API), strict)
         assert process.stdin is not None and process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        os.kill(process.pid, signal.SIGSTOP)
+        stop(process, log, "task")
         with log.session("task", wait=30) as s:
             s.user("I am the driver now")
             head = log.find("task").head

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,10 @@ import sawlog
 from sawlog.agentlog import AgentLog
 from sawlog.audit.recorded import Recorded
 from sawlog.providers.fake import Call, FakeProvider, Reply
+from sawlog.store import directory
 from sawlog.store.content import TextPart
-from sawlog.store.errors import NoStore
+from sawlog.store.database import open_database
+from sawlog.store.errors import Busy, NoStore
 from sawlog.store.events.conversation import ToolFinished
 from sawlog.work.call import Call as Asked
 from sawlog.work.reply import Reply as Answer
@@ -69,6 +73,27 @@ def opened(url: str, **options: Any) -> AgentLog:
         migrations.upgrade(url)
         log = sawlog.open(url, **options)
     return log
+
+
+def stop(process: subprocess.Popen[str], log: AgentLog, name: str) -> None:
+    """Stop a process that has the lease of a session, and not while it renews that.
+
+    Who sleeps in the middle of a commit keeps everybody else out until it wakes.
+    """
+    row = log.find(name)
+    for _ in range(100):
+        os.kill(process.pid, signal.SIGSTOP)
+        other = open_database(log.store.database.url, wait=0.2)
+        try:
+            with other.write() as tx:
+                directory.hold(tx, log.store.tenant, row.id)
+            return
+        except Busy:
+            os.kill(process.pid, signal.SIGCONT)
+            time.sleep(0.01)
+        finally:
+            other.close()
+    raise AssertionError("it holds the store whenever it is stopped")
 
 
 @contextlib.contextmanager

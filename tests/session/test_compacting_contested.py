@@ -17,7 +17,7 @@ from sawlog.providers.fake import FakeProvider
 from sawlog.store.errors import Leased, OutcomeUnknown
 from sawlog.store.events.compaction import CompactionFailed
 from tests.session import shrinking
-from tests.session.agents import finished, next_step, opened, python, sound
+from tests.session.agents import finished, next_step, opened, python, sound, stop
 from tests.session.bracketing import again, body, brackets
 from tests.session.shrinking import API, WAYS
 
@@ -151,7 +151,7 @@ def take_over(store: str, way: str, at: int, *, left: bool) -> None:
         old, new = body(log, "base"), body(log, "undisturbed")
         with FakeProvider(list(WAYS[way].script)) as fake:
             process = begun(store, "base", way, fake.base_url(API), at, 0.4)
-            os.kill(process.pid, signal.SIGSTOP)
+            stop(process, log, "base")
             with log.session("base", wait=20, owner="the next one") as s:
                 assert body(log, "base") == old
                 plan = s.recover()
@@ -198,7 +198,7 @@ def test_who_slept_and_was_not_taken_over_goes_on(store_url: str) -> None:
     with opened(store_url) as log:
         _, new = base(log)
         process = begun(store_url, "base", "by code", "-", 1, 0.2)
-        os.kill(process.pid, signal.SIGSTOP)
+        stop(process, log, "base")
         time.sleep(0.5)
         plan = log.read("base").recover()
         assert plan.open_compaction is not None and not plan.open_compaction.under_way

@@ -24,6 +24,7 @@ from tests.session.agents import (
     provided,
     python,
     sound,
+    stop,
     talker,
     types,
 )
@@ -125,7 +126,7 @@ def test_case_52_a_stopped_owner_that_was_taken_over_writes_nothing(store_url: s
     with opened(store_url) as log:
         process = python(STOPPED, store_url)
         assert process.stdout is not None and process.stdout.readline() == "ready\n"
-        os.kill(process.pid, signal.SIGSTOP)
+        stop(process, log, "task")
         with log.session("task", wait=20, owner="the next one") as s:
             s.user("two")
             assert next_step(s, "openai-chat").send(talker("mine")).text == "mine"

@@ -22,6 +22,7 @@ from tests.session.agents import (
     opened,
     python,
     sound,
+    stop,
     talker,
     told,
     types,
@@ -79,7 +80,7 @@ def test_an_owner_that_slept_through_a_take_over_writes_nothing(store_url: str) 
     with opened(store_url) as log:
         process = python(STOPPED, store_url)
         assert process.stdout is not None and process.stdout.readline() == "ready\n"
-        os.kill(process.pid, signal.SIGSTOP)
+        stop(process, log, "task")
         with log.session("task", wait=20, owner="the next one") as s:
             plan = s.recover()
             assert [action.do for action in plan.next] == ["ask", "ask"]
