@@ -215,7 +215,8 @@ class Check:
                 found = tx.all(sql, (member.sid, first, last))
                 columns = [row[4:] for row in found]
                 dictionary = dictionaries.of_rows(tx, self._kept, member.sid, columns)
-                packed, broken = self._packed(tx, member, first, last)
+                seen = _packs(tx, member, first, last)
+                packed, broken = self._packed(tx, member, seen, first, last)
         except StoreError as error:
             if not _is_damage(error):
                 raise
@@ -225,6 +226,10 @@ class Check:
             return [*self._fetched(member, first, middle), *self._fetched(member, middle + 1, last)]
         places: list[Found] = []
         by_id = self._by_id(member, found)
+        if any(by_id.get(row[5]) != row[0] for row in found) and self._is_moved(
+            member, seen, first, last
+        ):
+            return self._fetched(member, first, last)
         by_id.update((row[5], row[0]) for row in packed)
         # An index out of order gives more than it was asked for.
         there = [row for row in found if isinstance(row[0], int) and first <= row[0] <= last]
@@ -248,12 +253,12 @@ class Check:
         return places
 
     def _packed(
-        self, tx: Transaction, member: Member, first: int, last: int
+        self, tx: Transaction, member: Member, seen: Sequence[packs.Place], first: int, last: int
     ) -> tuple[list[Row], list[tuple[int, int, str]]]:
         """What of a range lies in packs: rows as `_EVENTS` gives them, and where none read."""
         found: list[Row] = []
         broken: list[tuple[int, int, str]] = []
-        for place in packs.places(tx, member.sid, first, last) if tx.shelf is not None else ():
+        for place in seen:
             start, end = max(first, place.first), min(last, place.last)
             try:
                 pack = self._shelf.pack(tx, place.number)
@@ -281,6 +286,16 @@ class Check:
             if not _is_damage(error):
                 raise
             return {}
+
+    def _is_moved(self, member: Member, seen: Sequence[packs.Place], first: int, last: int) -> bool:
+        """True when somebody packed events of a range after these packs of it were seen."""
+        try:
+            with self._log.database.read() as tx:
+                return _packs(tx, member, first, last) != seen
+        except StoreError as error:
+            if not _is_damage(error):
+                raise
+            return False
 
     def _next(self, member: Member, after: int) -> int:
         with self._log.database.read() as tx:
@@ -486,6 +501,10 @@ def _missing(first: int, last: int) -> Found:
     if first < last:
         what = f"the rows of events {first} to {last} are missing"
     return Place(seq=first, event=None, broken=what, linked=False), 0, False
+
+
+def _packs(tx: Transaction, member: Member, first: int, last: int) -> list[packs.Place]:
+    return packs.places(tx, member.sid, first, last) if tx.shelf is not None else []
 
 
 def _is_damage(error: StoreError) -> bool:
