@@ -13,15 +13,14 @@ from sawlog.builder.projector import FOLD, fold
 from sawlog.builder.snapshot import CODEC
 from sawlog.builder.state import State
 from sawlog.store.content import TextPart
-from sawlog.store.database import Row, Values
 from sawlog.store.errors import Damaged
 from sawlog.store.events.base import Payload
 from sawlog.store.events.registry import event
 from sawlog.store.events.steps import PacketBuilt
 from sawlog.store.events.world import ObservationRecorded
-from sawlog.store.sqlitetransaction import SqliteTransaction
 from sawlog.work.session import Session
 from tests.session.agents import next_step, sound, talker
+from tests.store.stores import tables_read
 
 WINDOW = 3_000
 API = "openai-chat"
@@ -50,15 +49,7 @@ def talk(s: Session, steps: int) -> None:
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The tables that queries read, one for each query, as they come."""
-    whole = SqliteTransaction.all
-    seen: list[str] = []
-
-    def all(self: SqliteTransaction, sql: str, values: Values = ()) -> list[Row]:
-        seen.append(sql.partition("sawlog.")[2].partition(" ")[0])
-        return whole(self, sql, values)
-
-    monkeypatch.setattr(SqliteTransaction, "all", all)
-    return seen
+    return tables_read(monkeypatch)
 
 
 @pytest.fixture(scope="module")

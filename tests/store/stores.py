@@ -9,18 +9,23 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from sawlog.store import directory
-from sawlog.store.database import Database, open_database
+from sawlog.store.database import Database, Row, Values, open_database
 from sawlog.store.envelope import NewEvent
 from sawlog.store.errors import NoStore
 from sawlog.store.events import CORE
 from sawlog.store.events.base import Payload
 from sawlog.store.events.registry import event
 from sawlog.store.log import Log
+from sawlog.store.sqlitetransaction import SqliteTransaction
 from sawlog.store.text import Text
+
+if TYPE_CHECKING:
+    import pytest  # which the processes that tests start have no need of
 
 ROOT = Path(__file__).parents[2]
 
@@ -93,6 +98,19 @@ def counted(start: int = 1) -> Callable[[], bytes]:
     """A maker of ids or salts that counts."""
     numbers = itertools.count(start)
     return lambda: next(numbers).to_bytes(16, "big")
+
+
+def tables_read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The tables that queries of SQLite read from now on, one for each query, as they come."""
+    whole = SqliteTransaction.all
+    seen: list[str] = []
+
+    def all(self: SqliteTransaction, sql: str, values: Values = ()) -> list[Row]:
+        seen.append(sql.partition("sawlog.")[2].partition(" ")[0])
+        return whole(self, sql, values)
+
+    monkeypatch.setattr(SqliteTransaction, "all", all)
+    return seen
 
 
 def python(code: str, *arguments: str, stdin: int | None = None) -> subprocess.Popen[str]:

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from sawlog.store.database import Row, Values, open_database
+from sawlog.store.database import open_database
 from sawlog.store.log import Log
 from sawlog.store.packing import pack
-from sawlog.store.sqlitetransaction import SqliteTransaction
-from tests.store.stores import REGISTRY, note
+from tests.store.stores import REGISTRY, note, tables_read
 
 TEXTS = [f"{number} " * 3_000 for number in range(8)]
 DIGESTS = [hashlib.sha256(text.encode()).digest() for text in TEXTS]
@@ -36,14 +35,7 @@ def path(tmp_path: Path) -> Path:
 def test_blobs_of_a_pack_at_hand_are_read_without_their_rows(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = SqliteTransaction.all
-    seen: list[str] = []
-
-    def all(self: SqliteTransaction, sql: str, values: Values = ()) -> list[Row]:
-        seen.append(sql.partition("sawlog.")[2].partition(" ")[0])
-        return whole(self, sql, values)
-
-    monkeypatch.setattr(SqliteTransaction, "all", all)
+    seen = tables_read(monkeypatch)
     with open_database(path, read_only=True) as database:
         log = Log(database, registry=REGISTRY)
         session = log.session("s")
